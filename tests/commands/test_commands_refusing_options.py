@@ -277,7 +277,7 @@ REFUSED = {
     ),
     "plan whose clients may be missing, nobody knows when": (
         (*NEW, "--client", "c:50", "--max-dropouts", "1"),
-        "so choose --masks",
+        "--masks pairwise or --masks group",
     ),
     "simulation whose clients may be missing": (
         (*SIMULATE, "--max-dropouts", "1"),

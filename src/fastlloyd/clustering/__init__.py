@@ -1,3 +1,3 @@
-"""Integer k-means: domain, one iteration, initialisation and update; knows nothing of privacy or
-clients.
+"""Integer k-means: domain, one iteration, initialisation and update. It contains nothing about
+privacy or clients.
 """

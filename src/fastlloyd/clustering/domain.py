@@ -1,11 +1,11 @@
-"""Public bounds per feature, and the integer grid on which everything after the door is computed.
+"""Public bounds per feature, and the integer grid on which everything after reading is computed.
 
-Departs from the paper: data are not scaled by their own extremes, which would let one record move
-all others, but by public bounds; and they become integers here, before the radius test, instead of
-each client's sum being rounded later.
+Departs from the paper: data are scaled by public bounds, not by their own extremes, with which one
+record could move all others. They also become integers here, before the radius test, instead of
+rounding each client's sum later.
 
 A record is clipped to its bounds, scaled to [-1, 1] per feature and rounded half up to a multiple
-of 2**-q. What happens to it depends on that record and on public settings only, so the data set's
+of 2**-q. The result depends only on that record and on public settings, so the data set's
 sensitivity is that of its grid points.
 """
 
@@ -145,7 +145,7 @@ class Domain(
         scaling: Scaling,
         fraction_bits: int = 16,
     ) -> "Domain":
-        """A domain of public bounds, float64 (n_features,)."""
+        """Return a domain of public bounds, float64 (n_features,)."""
         ends = {"lower": tuple(lower.tolist()), "upper": tuple(upper.tolist())}
         return cls(features=tuple(features), **ends, scaling=scaling, fraction_bits=fraction_bits)
 
@@ -159,10 +159,10 @@ class Domain(
         scaling: Scaling,
         fraction_bits: int = 16,
     ) -> "Domain":
-        """A domain whose bounds, float64 (n_features,), are values of records: no message shows
-        them.
+        """Return a domain whose bounds, float64 (n_features,), are values of records; no message
+        shows them.
 
-        Raises DataError that names the feature where these cannot be bounds, and PlanError as the
+        Raises DataError, with the feature, if these cannot be bounds, and PlanError as the
         constructor does.
         """
         try:
@@ -210,9 +210,9 @@ class Domain(
     @cached_property
     def saturation(self) -> int:
         """c_max: centroid coordinates stay in [-c_max, c_max] grid units, so that squared distances
-        stay exact in float64.
+        are exact in float64.
 
-        The largest power of two with d (B 2**q + c_max)^2 < 2**53.
+        It is the largest power of two with d (B 2**q + c_max)^2 < 2**53.
         """
         d, B = self.n_features, 1 << self.fraction_bits
         c = B
@@ -222,7 +222,7 @@ class Domain(
 
     @cached_property
     def squared_half_diagonal(self) -> int:
-        """The largest squared L2 norm of a grid point, sum of B_i^2 (int)."""
+        """Largest squared L2 norm of a grid point, sum of B_i^2 (int)."""
         return sum(b**2 for b in self.half_widths.tolist())
 
     @cached_property
@@ -237,21 +237,21 @@ class Domain(
 
     @cached_property
     def centre(self) -> FloatArray:
-        """The middle of the bounds, float64 (n_features,), original units."""
+        """Middle of the bounds, float64 (n_features,), original units."""
         return fixed(np.array(self.lower) + self._widths / 2)
 
     def to_grid(self, X: ArrayLike | ColumnBlock) -> GridArray:
-        """Grid points of records, int32 (n, n_features), in the memory order that `kernels` handles
-        best.
+        """Return the grid points of records, int32 (n, n_features), in the memory order that
+        `kernels` handles best.
 
         X : real numbers (n, n_features), any dtype and memory order; equal real values give equal
-        grid points. Values outside the bounds are clipped to them. Raises DataError on another
-        shape, NaN or infinity.
+            grid points. Values outside the bounds are clipped to them. Raises DataError for another
+            shape, NaN or infinity.
         """
         return self.to_grid_and_outside(X)[0]
 
     def to_grid_and_outside(self, X: ArrayLike | ColumnBlock) -> tuple[GridArray, OutsideMarks]:
-        """Grid points as `to_grid` gives them, and which records and how many values lie outside
+        """Return grid points as `to_grid` does, and which records and how many values lie outside
         the bounds, which is private too.
         """
         frame = self._frame()
@@ -268,8 +268,8 @@ class Domain(
         return grid, marks
 
     def _columns_to_grid(self, X: ColumnBlock, marks: OutsideMarks) -> GridArray | None:
-        """The grid points by compiled code; None if that is not used for such a block, or if a
-        value is not finite.
+        """Return the grid points by compiled code, or None if there is none for such a block, or if
+        a value is not finite.
         """
         if not (
             X.shape[1] == self.n_features <= FEW_FEATURES
@@ -281,11 +281,10 @@ class Domain(
         return grid if compiled_columns(X.arrays, self._frame(), grid, marks) else None
 
     def check_grid(self, X: GridArray) -> None:
-        """Refuse what is not grid points of this domain: every sensitivity is that of a point in
-        the box.
+        """Raise DataError unless X contains grid points of this domain; every sensitivity is that
+        of a point in the box.
 
-        X : int32 or int64 (n, n_features), as `to_grid` makes it. Raises DataError; no value is
-        shown.
+        X : int32 or int64 (n, n_features), as `to_grid` makes it. No value is shown.
         """
         if (
             type(X) is not np.ndarray
@@ -303,7 +302,7 @@ class Domain(
             )
 
     def from_grid(self, points: IntArray) -> FloatArray:
-        """Grid points (n, n_features) in original units, float64."""
+        """Return grid points (n, n_features) in original units, float64."""
         return np.asarray(points * self.units + self.centre, dtype=np.float64)
 
     def _frame(self) -> FloatArray:
@@ -322,8 +321,8 @@ class Domain(
         return bool((X.max(axis=0) <= B).all() and (X.min(axis=0) >= -B).all())
 
     def _table(self, X: ArrayLike) -> NDArray[Any]:
-        """X as an array of the right shape, not yet converted; DataError names what is wrong and no
-        value.
+        """Return X as an array of the right shape, not yet converted. Raises DataError, which shows
+        no value.
         """
         what = "the table of records"
         X = taken_over(X, what)
@@ -410,10 +409,10 @@ def _check_bounds(name: str, low: float, high: float) -> None:
 
 
 def _check_steps(name: str, low: float, high: float, grid_unit: float) -> None:
-    """Refuse bounds near which float64 cannot tell grid points apart.
+    """Raise PlanError for bounds near which float64 cannot tell grid points apart.
 
-    With two floats or more in a grid unit, rounding moves a value by a quarter of the unit at
-    most, so that every grid point comes back from original units as it was.
+    With two floats or more in a grid unit, rounding moves a value by at most a quarter of the unit.
+    So every grid point is the same after conversion to original units and back.
     """
     step = math.ulp(max(abs(low), abs(high)))
     if grid_unit < 2 * step:

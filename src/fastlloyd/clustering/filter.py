@@ -1,12 +1,11 @@
-"""The nearest centroid of every record: float32 proposes it, and exact numbers decide where that
-leaves a doubt.
+"""Nearest centroid of every record: float32 proposes it, and exact numbers decide in case of doubt.
 
 The score of a record x and a centroid c is |c|^2 - 2 x.c, which orders centroids as distances do.
-In float32 it is off by at most e (|x|^2 + |c|^2), and the margin of a record follows from that
-(docs/proofs/filter.md). If its two least scores, or its distance and the radius, are nearer to each
-other than the margin, the record is in doubt, and its distances are worked out exactly
-(`compiled/doubts.py`). So labels are those of exact arithmetic, ties going to the lowest index, and
-no record changes what another costs.
+In float32 its error is at most e (|x|^2 + |c|^2), and the margin of a record follows from that
+(docs/proofs/filter.md). If its two smallest scores, or its distance and the radius, differ by less
+than the margin, the record is in doubt, and its distances are computed exactly
+(`compiled/doubts.py`). So labels are those of exact arithmetic, with ties going to the lowest
+index, and no record changes the cost of another.
 """
 
 from collections.abc import Iterator
@@ -33,8 +32,8 @@ SCORE_CELLS = 1 << 17  # of their scores
 
 
 class Exact:
-    """k centroids C and their squared norms in float64, filled as `compiled/doubts.py` needs
-    them.
+    """Centroids C (k of them) and their squared norms in float64, padded as `compiled/doubts.py`
+    needs them.
     """
 
     def __init__(self, C: IntArray) -> None:
@@ -46,11 +45,11 @@ class Exact:
 
 
 class Nearest:
-    """Centroids C (k, d), int64, that records are compared with; k is the label of a record beyond
-    the squared radius.
+    """Centroids C (k, d), int64, to compare records with; k is the label of a record beyond the
+    squared radius.
 
-    (|x| + |c|)^2 < 2**53 for all records x and centroids c. by_feature : how records will lie in
-    memory. block_rows : records worked on together, None for a good number.
+    (|x| + |c|)^2 < 2**53 must hold for all records x and centroids c. by_feature : memory order of
+    the records. block_rows : number of records processed together, or None for a good one.
     """
 
     def __init__(
@@ -98,8 +97,8 @@ class Nearest:
     def labels(
         self, Z: NDArray[np.int32], start: int, stop: int
     ) -> Iterator[tuple[int, Labels, int]]:
-        """Block by block of the records from start to stop: the place of the first, their labels,
-        how many were in doubt.
+        """Yield, for each block of the records from start to stop, the position of the first, their
+        labels, and the number in doubt.
 
         Z : int32 (n, d), by feature (d, n), in C order. The next block overwrites the labels.
         """
@@ -177,8 +176,8 @@ def decide(
 
 
 def relative_error(d: int) -> float:
-    """The e of the proof, for d features: more than d + 3 roundings and some for what is done with
-    their result.
+    """Return e of the proof, for d features: more than d + 3 roundings, and some for further
+    steps.
     """
     return (d + 12) * 2.0**-24 * 1.01
 

@@ -1,10 +1,10 @@
-"""Records on the grid, pass after pass: kept in memory where they are few, read anew where they are
+"""Records on the grid, pass after pass: kept in memory if they are few, read again if they are
 many.
 
 Every round of the clustering is one pass. Nothing else of the records stays in memory between two
 blocks, so that a file may be larger than memory. Values outside the public bounds are clipped and
-counted, or refused: what happens to a record follows from that record and the bounds. The count,
-and that or where a record is refused, are exact and so private: for the owner's screen.
+counted, or refused, depending only on that record and the bounds. The count, and the fact or place
+of a refusal, are exact and so private: only for the owner's screen.
 """
 
 import enum
@@ -48,10 +48,11 @@ class Outside(enum.Enum):
 class Blocks(Protocol):
     """Records that can be read again and again: a `Table` in one block, a `RecordFile` in many.
 
-    `n_rows` is at least the number of records, or None if only reading tells. `n_ahead` blocks are
-    read before they are asked for. Blocks come with the number of their first record. `check`
-    refuses a block with a cell that is not finite. `place` names the place of a record, for
-    messages.
+    n_rows : at least the number of records, or None if only reading tells.
+    n_ahead : number of blocks that are read before they are asked for.
+
+    Blocks come with the number of their first record. `check` refuses a block with a cell that is
+    not finite. `place` returns the place of a record, for messages.
     """
 
     @property
@@ -64,8 +65,8 @@ class Blocks(Protocol):
 
 
 class Rows(Protocol):
-    """Grid points, and whose they are, that are passed over again and again: `GridRecords`, or what
-    shows how far they are.
+    """Grid points with the ids of their persons, which can be read again and again: `GridRecords`,
+    or a wrapper that shows progress.
     """
 
     @property
@@ -118,7 +119,7 @@ class GridRecords:
         return f"GridRecords(source={self._source!r})"
 
     def __iter__(self) -> Iterator[GridArray]:
-        """One pass over all records."""
+        """Make one pass over all records."""
         return (grid for grid, _ in self.with_ids())
 
     @property
@@ -176,10 +177,11 @@ class GridRecords:
     def _grid(
         self, first: int, block: RealArray | ColumnBlock, outside: Outside
     ) -> tuple[GridArray, Clipped]:
-        """Grid points of a block, and how many of its records and values lie outside the bounds.
+        """Return the grid points of a block, and the numbers of its records and values outside the
+        bounds.
 
-        Raises DataError with `Outside.REFUSE`, naming the place of the first such record and its
-        column and no value.
+        Raises DataError with `Outside.REFUSE`: the place of the first such record and its column,
+        but no value.
         """
         try:
             grid, marks = self.domain.to_grid_and_outside(block)
@@ -205,7 +207,7 @@ class GridRecords:
         return kept
 
     def _ahead(self) -> Iterator[Block]:
-        """The blocks, the next ones being read by another thread while one is worked on."""
+        """Yield the blocks; another thread reads the next ones meanwhile."""
         blocks = self._records.blocks_to_check()
         if not self._records.n_ahead:  # all of it is here, and no thread needs a core to read it
             yield from blocks

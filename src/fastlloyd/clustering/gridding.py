@@ -17,8 +17,8 @@ BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 def compiled_grid(
     table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], marks: OutsideMarks
 ) -> bool:
-    """Fill the grid by compiled code; False if it has none for such a table, or if a value is not
-    finite.
+    """Fill the grid by compiled code; return False if there is none for such a table, or if a value
+    is not finite.
     """
     from fastlloyd.clustering.compiled.grid import grid_features, grid_rows
 
@@ -48,7 +48,9 @@ def compiled_columns(
     grid: NDArray[np.int32],
     marks: OutsideMarks,
 ) -> bool:
-    """Fill the grid from columns that are contiguous in memory; False if a value is not finite."""
+    """Fill the grid from columns that are contiguous in memory; return False if a value is not
+    finite.
+    """
     from fastlloyd.clustering.compiled.grid import grid_column
 
     def fill(start: int, stop: int, counts: IntArray) -> bool:

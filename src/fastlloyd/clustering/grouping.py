@@ -1,4 +1,4 @@
-"""Records brought together by a key that each of them has: a client, or a number of shares."""
+"""Records grouped by a key that each of them has: a client, or a number of shares."""
 
 from collections.abc import Iterator
 
@@ -13,8 +13,7 @@ Keys = NDArray[np.uint16]
 
 
 def grouped(X: GridArray, keys: Keys) -> Iterator[tuple[int, GridArray]]:
-    """The records of X (n, d) that have a key, in their order, and that key; from the least to the
-    largest.
+    """Yield, for each key in rising order, the key and its records of X (n, d) in their order.
 
     keys : uint16 (n,).
     """
@@ -30,7 +29,7 @@ def grouped(X: GridArray, keys: Keys) -> Iterator[tuple[int, GridArray]]:
 
 
 def _compiled(X: GridArray, keys: Keys, sizes: IntArray, there: IntArray) -> list[GridArray]:
-    """The groups, each (size, d) and one behind the other in memory, filled feature by feature."""
+    """Yield the groups, each (size, d), consecutive in memory, filled feature by feature."""
     from fastlloyd.clustering.compiled.grouping import place
 
     n, d = X.shape

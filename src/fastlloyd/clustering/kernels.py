@@ -1,5 +1,4 @@
-"""The function of `reference.py`, fast, in bounded memory and on all cores, and equal to it bit for
-bit.
+"""Fast version of `reference.py`, in bounded memory and on all cores, equal to it bit for bit.
 
 The shapes choose one of three ways to the same integers (measured in docs/results/performance.md):
 
@@ -9,8 +8,8 @@ The shapes choose one of three ways to the same integers (measured in docs/resul
   leaves a doubt (`filter.py`).
 - small data, or without numba: one matrix product per block in float64, the rest NumPy.
 
-Labels of points on a grid of a few features, as candidates for votes are, need no distances: each
-axis is searched by itself.
+Points on a grid of a few features, such as candidates for votes, need no distances: each axis is
+searched separately.
 
 In float64 squared distances are sums of products of integers. d (B + c_max)^2 < 2**53
 (`Domain.saturation`), so all of them are exact, whatever the order, the block size, the number of
@@ -66,13 +65,14 @@ def cluster_statistics(
     limits: IntArray | None = None,
     block_rows: int | None = None,
 ) -> Statistics:
-    """Relative sums and counts of `reference.cluster_statistics`; same integers. X may be int32,
-    and of any memory order.
+    """Return the relative sums and counts of `reference.cluster_statistics`, the same integers.
 
-    limits : what coordinates of records are at most in magnitude, int64 (n_features,), from public
-    knowledge: the narrower, the faster. None: (|x| + |c|)^2 < 2**53 for all records x and centroids
-    c, which must hold in any case. Works on blocks of `block_rows` records (chosen from the shape
-    when None): no array of n_records x n_clusters exists.
+    X : int32 too, and in any memory order.
+    limits : largest magnitude of coordinates of records, int64 (n_features,), from public
+        knowledge; the smaller, the faster. None if only (|x| + |c|)^2 < 2**53 is known for all
+        records x and centroids c, which must hold in any case.
+    block_rows : number of records processed together, or None to choose it from the shape. No array
+        of n_records x n_clusters exists.
     """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
@@ -101,8 +101,10 @@ def assign(
     limits: IntArray | None = None,
     block_rows: int | None = None,
 ) -> Labels:
-    """Index of the nearest centroid of each record, int32 (n_records,), the lowest of several; see
-    `cluster_statistics`.
+    """Return the index of the nearest centroid of each record, int32 (n_records,), the lowest of
+    several.
+
+    Parameters are as in `cluster_statistics`.
     """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     labels = np.zeros(len(X), dtype=np.int32)
@@ -132,11 +134,11 @@ def clipped_loss(
     *,
     block_rows: int | None = None,
 ) -> int:
-    """Sum over records of the clipped squared distance to the nearest centroid; see
-    `reference.clipped_loss`.
+    """Return the sum over records of the clipped squared distance to the nearest centroid
+    (`reference.clipped_loss`).
 
-    X : grid points (n_records, n_features), any signed integer dtype. Works on blocks of
-    `block_rows` records.
+    X : grid points (n_records, n_features), any signed integer dtype. block_rows : number of
+        records processed together.
     """
     C = centroids.astype(np.float64)
     half = (1 << shift) >> 1
@@ -149,7 +151,9 @@ def clipped_loss(
 
 
 def nearest(X: FloatArray, C: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Index of, and exact squared distance to, the nearest centroid; X and C hold integers."""
+    """Return the index of the nearest centroid, and the exact squared distance to it; X and C are
+    integers.
+    """
     # squared distance minus |x|^2, which is the same for all centroids
     scores = X @ (-2.0 * C.T) + (C**2).sum(axis=1)
     labels = scores.argmin(axis=1)
@@ -158,8 +162,8 @@ def nearest(X: FloatArray, C: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 def squared_distances(X: GridArray, C: IntArray) -> FloatArray:
-    """Exact squared distances between all rows of two small integer matrices, float64 (len(X),
-    len(C)).
+    """Return the exact squared distances between all rows of two small integer matrices, float64
+    (len(X), len(C)).
     """
     x, c = X.astype(np.float64), C.astype(np.float64)
     squared: FloatArray = (x**2).sum(axis=1)[:, None] - 2.0 * (x @ c.T) + (c**2).sum(axis=1)
@@ -167,7 +171,7 @@ def squared_distances(X: GridArray, C: IntArray) -> FloatArray:
 
 
 def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int, int]]:
-    """The [start, stop) ranges of records that are worked on together."""
+    """Yield the [start, stop) ranges of records that are processed together."""
     rows = block_rows or max(256, BLOCK_ELEMENTS // width)
     return [(start, min(start + rows, n_records)) for start in range(0, n_records, rows)]
 
@@ -175,8 +179,8 @@ def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int
 def _plain_statistics(
     X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None
 ) -> IntArray:
-    """Absolute sums and, in the last column, counts (k, d + 1), by a second matrix product, with
-    memberships.
+    """Return absolute sums and, in the last column, counts (k, d + 1), by a second matrix product,
+    with the memberships.
     """
     k, d = centroids.shape
     C = centroids.astype(np.float64)
@@ -198,7 +202,7 @@ def _feature_statistics(
     squared_radius: float,
     block_rows: int | None,
 ) -> IntArray:
-    """Absolute sums and counts (k, d + 1) by the labels of `compiled/distances.py`."""
+    """Return absolute sums and counts (k, d + 1) from the labels of `compiled/distances.py`."""
     from fastlloyd.clustering.compiled.distances import feature_labels
 
     group, rows, width = (
@@ -233,7 +237,7 @@ def _feature_statistics(
 def _plane_statistics(
     X: GridArray, centroids: IntArray, limits: IntArray | None, squared_radius: float
 ) -> IntArray:
-    """Absolute sums and counts (k, 3) of two features and few clusters, without labels."""
+    """Return absolute sums and counts (k, 3) for two features and few clusters, without labels."""
     from fastlloyd.clustering.compiled.sums import plane_statistics
 
     group = _group_size(centroids, limits)
@@ -250,7 +254,7 @@ def _plane_statistics(
 def _near_statistics(
     X: GridArray, centroids: IntArray, limits: IntArray | None, near: Nearest
 ) -> IntArray:
-    """Absolute sums and counts (k, d + 1) by the labels of `filter.py`."""
+    """Return absolute sums and counts (k, d + 1) from the labels of `filter.py`."""
     records = feature_major if near.by_feature else row_major
 
     def of_span(start: int, stop: int) -> IntArray:
@@ -273,8 +277,8 @@ def _largest(centroids: IntArray, limits: IntArray | None) -> int:
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:
-    """The coordinates along each axis if the centroids are all points of a grid, the last axis
-    fastest; else nothing.
+    """Return the coordinates along each axis if the centroids are all points of a grid, with the
+    last axis fastest, otherwise nothing.
     """
     k, d = centroids.shape
     if d > MOST_AXES or k < LEAST_POINTS:

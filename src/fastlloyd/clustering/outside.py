@@ -1,6 +1,6 @@
-"""Numbers of records and of values outside the bounds: exact, so for the owner of the records only.
+"""Numbers of records and of values outside the bounds: exact, so only for the owner of the records.
 
-They stand in no file, page, picture or log, and are left out of what is printed of an object.
+No file, page, picture or log contains them, and no representation of an object shows them.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ class OutsideMarks(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clipped:
-    """Numbers of records, of those with a value outside the bounds, and of such values of each
-    feature; no features at all before any record was seen.
+    """Number of records, number with a value outside the bounds, and number of such values of each
+    feature. Before any record is seen, it has no features.
     """
 
     n_records: int = field(default=0, repr=False)
@@ -60,7 +60,7 @@ class Clipped:
         )
 
     def often(self, features: Sequence[str]) -> dict[str, float]:
-        """Shares of values outside the bounds of the features that have 2 % or more of them."""
+        """Return the shares of values outside the bounds, for features with 2 % or more of them."""
         return {
             name: count / self.n_records
             for name, count in zip(features, self.counts, strict=False)

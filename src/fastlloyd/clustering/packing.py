@@ -1,5 +1,5 @@
 """Initial centroids by sphere packing (Su et al. 2016; Section 5.3.1 of the paper), from a public
-seed and no data.
+seed and without data.
 """
 
 import enum
@@ -37,9 +37,9 @@ def initial_centroids(
     """Return the first centroids of a run, int64 (n_clusters, n_features) in grid units:
     `sphere_packing` inside the bounds.
 
-    On a grid of less than 16 bits it is the start of 16 bits, rounded half up: one seed means one
-    start. Packed on the coarse grid the points would be altogether different ones, and comparing
-    two grids would be comparing two starts.
+    On a grid of less than 16 bits it is the start of 16 bits, rounded half up, so that one seed
+    means one start. Packed on the coarse grid, the points would be quite different, and a
+    comparison of two grids would compare two starts.
     """
     finer = min(PACKING_BITS, finest_bits(domain.n_features)) - domain.fraction_bits
     if finer <= 0:
@@ -55,11 +55,13 @@ def initial_centroids(
 def sphere_packing(
     half_widths: IntArray, n_clusters: int, seed: PublicSeed, search: RadiusSearch
 ) -> IntArray:
-    """Points at least a from the walls and 2a from each other, for the largest a the search finds.
+    """Return points at least a from the walls and 2a from each other, for the largest a that the
+    search finds.
 
     half_widths : int64 (n_features,), the box [-B_i, B_i] in grid units. In a feature narrower than
-    a they lie in the middle. Returns int64 (n_clusters, n_features). Integer arithmetic and a
-    ChaCha20 stream: the same on every machine. Never fails: a = 0 is always feasible.
+        a the points lie in the middle. Returns int64 (n_clusters, n_features). It uses integers and
+        a ChaCha20 stream, so it is the same on every machine. It never fails, because a = 0 is
+        always possible.
     """
     return _packed(tuple(half_widths.tolist()), n_clusters, seed, search).copy()
 
@@ -120,8 +122,10 @@ def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) 
 def _placed_by_compiled_code(
     points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int
 ) -> bool | None:
-    """Do as `_placed`. Returns None if `PublicStream.integers` would reject a word, one in 2**31 at
-    most, and take others.
+    """Place the points as `_placed` does.
+
+    Returns None if `PublicStream.integers` would reject a word (at most one in 2**31) and take
+    others.
     """
     from fastlloyd.clustering.compiled.packing import place
 
@@ -136,7 +140,9 @@ def _placed_by_compiled_code(
 
 
 def _placed(points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int) -> bool:
-    """Place the points (k, d), each after at most 100 attempts; False if one finds no place."""
+    """Place the points (k, d), each after at most 100 attempts; return False if one finds no
+    place.
+    """
     spans, shape = Spans.of(-reach, reach), (ATTEMPTS, len(reach))
     for n in range(len(points)):
         candidates = stream.within(spans, shape).astype(np.float64)
@@ -148,12 +154,11 @@ def _placed(points: FloatArray, reach: IntArray, stream: PublicStream, squared_g
 
 
 def _first_free(candidates: FloatArray, points: FloatArray, squared_gap: int) -> FloatArray | None:
-    """The first candidate far enough from all points; looked for in lots that grow, as an early one
-    usually is.
+    """Return the first candidate far enough from all points, searched in batches that grow, because
+    an early one usually is.
 
-    Squares and products are whole numbers below 2**53, so in whatever order they are added up. By
-    `einsum` they are added up by this thread alone: those of a library of matrix products wait for
-    each other where a machine has much to do.
+    Squares and products are whole numbers below 2**53, so any order of addition is exact. `einsum`
+    adds them in this thread. Threads of a matrix library wait for each other on a busy machine.
     """
     doubled, lengths = 2.0 * points, np.einsum("nd,nd->n", points, points)
     room = np.einsum("ld,ld->l", candidates, candidates) - squared_gap

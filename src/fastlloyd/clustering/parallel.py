@@ -1,9 +1,9 @@
-"""Threads that share spans of the records, and whether compiled code is used: the extra `fast` must
-be installed and repaid.
+"""Threads that share spans of the records, and the decision to use compiled code: the extra `fast`
+must be installed and worth loading.
 
-The threads are Python's: compiled code, NumPy and BLAS run without the interpreter's lock. What
-spans find are exact integers, which add up in any order, so that neither the number of threads nor
-who takes which span changes a result.
+The threads are Python's, because compiled code, NumPy and BLAS run without the interpreter's lock.
+Spans give exact integers, which add up in any order. So neither the number of threads nor their
+order changes a result.
 """
 
 import gc
@@ -48,9 +48,9 @@ _T = TypeVar("_T")
 def is_compiled(steps: int) -> bool:
     """Return whether a computation of `steps` steps uses compiled code, which is then loaded.
 
-    Loading it takes about half a second, and compiling it some seconds more where there is no copy
-    on disk yet. So it is loaded when a process has done, or is about to do, about as much work
-    without it; from then on all computations use it. The results are the same integers either way.
+    Loading takes about half a second, and compiling some seconds more if there is no copy on disk
+    yet. So the code is loaded when a process has done, or is about to do, about as much work
+    without it. From then on all computations use it. The results are the same integers either way.
     """
     if _state.loaded:
         return True
@@ -69,10 +69,12 @@ def over_spans(
     """Return the results of `task(start, stop)` for spans that cover all records of X, in any
     order.
 
-    k : steps for each of X's numbers. least : records that repay what a span costs besides. blas :
-    whether the task calls BLAS, whose own threads would compete with ours. Threads come with
-    compiled code. Raises the errors of the task. Then, and when it is interrupted, no further span
-    is begun, and the spans that were begun have ended.
+    k : steps for each of X's numbers.
+    least : number of records that makes a span worth its overhead.
+    blas : True if the task calls BLAS, whose own threads would compete with these.
+
+    Threads come with compiled code. Raises the errors of the task. Then, and after an interruption,
+    no further span begins, and those that began have ended.
     """
     n, steps = len(X), X.size * (k + READING_STEPS)
     threads = n_threads() if steps >= WORTH_THREADS * (1 + blas) and is_compiled(X.size * k) else 1
@@ -137,9 +139,9 @@ def work_together(pieces: Iterable[Callable[[], _T]], threads: int) -> list[_T]:
 
 
 class _Job(Generic[_T]):
-    """Pieces of work that are left, and what threads have found.
+    """Pieces of work that are left, and the results of the threads.
 
-    All that threads share are lists and queues, whose operations are never interrupted half-way.
+    Threads share only lists and queues, whose operations are never interrupted half-way.
     """
 
     def __init__(self, pieces: Iterable[Callable[[], _T]]) -> None:
@@ -151,7 +153,7 @@ class _Job(Generic[_T]):
         self.finished: SimpleQueue[None] = SimpleQueue()
 
     def work(self) -> None:
-        """Work until nothing is left."""
+        """Work until no piece is left."""
         while self.left:
             try:
                 piece = self.left.popleft()
@@ -160,7 +162,7 @@ class _Job(Generic[_T]):
             self.found.append(piece())
 
     def help(self) -> None:
-        """Work in another thread than the caller's, which raises what fails here."""
+        """Work in another thread than the caller's; the caller raises its errors."""
         self.helping.append(None)
         try:
             self.work()
@@ -177,7 +179,7 @@ class _Job(Generic[_T]):
                 self.finished.get(timeout=1)
 
     def end(self) -> None:
-        """Begin no other piece, and wait for those that were begun."""
+        """Begin no further piece, and wait for those that began."""
         self.left.clear()
         self.wait()
 
@@ -243,11 +245,11 @@ class _OneBlasThread:
 
 @cache
 def one_blas_thread() -> AbstractContextManager[None]:
-    """A context in which BLAS uses only the thread that calls it, in all of the process: BLAS knows
-    nothing narrower.
+    """Return a context in which BLAS uses only the calling thread, in the whole process, because
+    BLAS has no narrower setting.
 
-    All threads of a process share it; a forked child makes its own. Where BLAS cannot be told, its
-    threads stay: that costs time only.
+    All threads of a process share it; a forked child makes its own. If BLAS cannot be limited, its
+    threads stay, which costs only time.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=one_blas_thread.cache_clear)
@@ -267,8 +269,8 @@ class _state:  # noqa: N801 - a place for what is true of this process
 
 
 def n_threads() -> int:
-    """Cores this process may use, unless OMP_NUM_THREADS, which BLAS and scikit-learn read too,
-    says another number.
+    """Return the number of cores that this process may use, or OMP_NUM_THREADS, which BLAS and
+    scikit-learn read too.
     """
     stated = os.environ.get("OMP_NUM_THREADS", "")
     if re.fullmatch(r"[1-9][0-9]{0,2}", stated):
@@ -284,8 +286,8 @@ def n_threads() -> int:
 
 @contextmanager
 def reading_ahead() -> Iterator[None]:
-    """Leave a core to a thread that reads: `n_threads` is one less meanwhile. Changes speed, never
-    a result.
+    """Leave a core to a thread that reads: `n_threads` is one less meanwhile. It changes speed,
+    never a result.
     """
     _state.reading += 1
     try:
@@ -296,8 +298,9 @@ def reading_ahead() -> Iterator[None]:
 
 @cache
 def _can_be_loaded() -> bool:
-    """Load compiled code; False without the extra, or where numba refuses to be imported, as beside
-    too new a NumPy or where a process may make no code.
+    """Load compiled code; return False without the extra, or if numba cannot be imported.
+
+    Examples are a NumPy that is too new, or a process that may make no code.
     """
     if not extras.is_installed("fast"):
         return False

@@ -1,11 +1,11 @@
-"""k-means of *public* points, which follow from noisy answers or from public draws. Never of
+"""k-means of *public* points, which follow from noisy answers or from public draws, never of
 records.
 
 Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is
-ordinary float64: equal draws give equal results on one machine; on another the last place may
-differ. The numbers of steps and of draws are fixed beforehand, and nothing ends early: how long it
-takes says little of the points. A server that adds the noise knows it, and must not learn by a
-clock what it hides.
+ordinary float64: equal draws give equal results on one machine, but the last digit may differ on
+another. The numbers of steps and of draws are fixed beforehand, and nothing ends early, so the time
+reveals little about the points. That matters because a server that adds the noise knows it, and
+must not learn from a clock what the noise hides.
 """
 
 import math
@@ -34,9 +34,8 @@ PROMISING = 5
 
 
 class PublicClusters:
-    """Result of k-means of public points. Labels and loss are found when they are asked for.
-
-    centroids : float64 (k, r).
+    """Result of k-means of public points; labels and loss are computed on demand. centroids :
+    float64 (k, r).
     """
 
     def __init__(self, lloyd: "_Lloyd", best: FloatArray, origin: FloatArray) -> None:
@@ -45,12 +44,12 @@ class PublicClusters:
 
     @cached_property
     def labels(self) -> IntArray:
-        """The nearest centroid of each point, int64 (n,), the lowest index of several."""
+        """Return the nearest centroid of each point, int64 (n,), the lowest index of several."""
         return self._lloyd.labels(self._best)
 
     @cached_property
     def loss(self) -> float:
-        """Weighted mean of the squared distances of points to their centroids."""
+        """Return the weighted mean of the squared distances of points to their centroids."""
         return self._lloyd.loss(self._best) / float(self._lloyd.weights.sum())
 
 
@@ -87,8 +86,8 @@ def k_means(
 
 
 def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
-    """Index, int64 (n,), of the point (m, r) nearest to each of a sample (n, r); the lowest of
-    several.
+    """Return the index, int64 (n,), of the point (m, r) nearest to each of a sample (n, r), the
+    lowest of several.
     """
     origin = points.mean(axis=0)
     return _Lloyd(sample - origin, np.ones(len(sample))).labels(
@@ -97,7 +96,7 @@ def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
 
 
 def _best(lloyd: "_Lloyd", k: int, draws: Draws, n_restarts: int, n_steps: int) -> FloatArray:
-    """Centroids (k, r) around the origin."""
+    """Return the best centroids (k, r) of several starts, around the origin."""
     left = n_steps
     starts = list(first_centroids(lloyd.points, lloyd.weights, k, draws, n_restarts))
     if n_restarts > PROMISING:
@@ -120,8 +119,8 @@ def _is_compiled(steps: int) -> bool:
 
 
 class _Lloyd:
-    """Lloyd's steps on points (n, r) around the origin, with positive weights (n,); and labels and
-    loss, with any.
+    """Lloyd's steps on points (n, r) around the origin, with positive weights (n,); labels and loss
+    with any weights.
     """
 
     def __init__(self, points: FloatArray, weights: FloatArray) -> None:
@@ -163,8 +162,8 @@ class _Lloyd:
         return labels if found else _labels(self._with_ones, centroids)
 
     def _sure_steps(self, n_steps: int, centroids: FloatArray) -> tuple[int, IntArray]:
-        """Make steps by compiled code, in place, as far as they are sure; see
-        `compiled.public_kmeans.lloyd_steps`.
+        """Make steps by compiled code, in place, as far as they are certain
+        (`compiled.public_kmeans.lloyd_steps`).
         """
         labels = np.empty(len(self.points), dtype=np.int64)
         if not _is_compiled(n_steps * self.points.size * len(centroids)):
@@ -201,8 +200,8 @@ class _Lloyd:
         return np.where(filled, sums / np.where(filled, masses[:, None], 1.0), centroids)
 
     def _relocate(self, centroids: FloatArray, labels: IntArray) -> None:
-        """Give each empty cluster one of the points that add most to the loss; no point that adds
-        nothing.
+        """Give each empty cluster one of the points that add most to the loss, but never a point
+        that adds nothing.
         """
         empty = np.flatnonzero(np.bincount(labels, minlength=len(centroids)) == 0)
         shares = self.weights * _squared_distances(self.points, centroids, labels)
@@ -212,8 +211,8 @@ class _Lloyd:
 
 
 def _labels(with_ones: FloatArray, centroids: FloatArray) -> IntArray:
-    """Index of the nearest centroid, by |c|^2 - 2 x.c, the squared distance less |x|^2; points have
-    a last column of 1.
+    """Return the index of the nearest centroid, by |c|^2 - 2 x.c, the squared distance minus |x|^2;
+    points have a last column of 1.
     """
     keys = np.vstack([-2.0 * centroids.T, np.einsum("ij,ij->i", centroids, centroids)])
     labels = np.empty(len(with_ones), dtype=np.int64)
@@ -232,7 +231,7 @@ def _with_ones(points: FloatArray) -> FloatArray:
 
 
 def _squared_distances(points: FloatArray, centroids: FloatArray, labels: IntArray) -> FloatArray:
-    """Squared distance (n,) of each point to the centroid of its label."""
+    """Return the squared distance (n,) of each point to the centroid of its label."""
     offsets = points - centroids.take(labels, axis=0)
     squared: FloatArray = np.einsum("ij,ij->i", offsets, offsets)
     return squared
@@ -274,8 +273,8 @@ def first_centroids(
 def _surely_added(
     points: FloatArray, weights: FloatArray, trials: FloatArray, chosen: IntArray
 ) -> list[bool]:
-    """Fill chosen (starts, k) behind its first column by compiled code, and say for which starts
-    that is sure.
+    """Fill chosen (starts, k) after its first column by compiled code; return for which starts this
+    is certain.
     """
     if not _is_compiled(trials.size * points.size):
         return [False] * len(chosen)
@@ -320,8 +319,8 @@ def _added(
 
 
 def _drawn(masses: FloatArray, uniform: FloatArray) -> IntArray:
-    """Indices (S, T) drawn from each row of masses (S, n) by inversion of uniform numbers (S, T);
-    the last where all are 0.
+    """Return indices (S, T) drawn from each row of masses (S, n) by inversion of uniform numbers
+    (S, T); the last index if all masses are 0.
     """
     sums = masses.cumsum(axis=1)
     found = [
@@ -332,8 +331,8 @@ def _drawn(masses: FloatArray, uniform: FloatArray) -> IntArray:
 
 
 def _lifted(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Matrices (n, r + 2) and (r + 2, n) whose product holds all squared distances: |x|^2 - 2 x.y +
-    |y|^2.
+    """Return matrices (n, r + 2) and (r + 2, n) whose product contains all squared distances: |x|^2
+    - 2 x.y + |y|^2.
     """
     squares = np.einsum("ij,ij->i", points, points)[:, None]
     ones = np.ones_like(squares)

@@ -1,4 +1,4 @@
-"""The radius of clusters on the grid of a domain."""
+"""Radius of clusters on the grid of a domain."""
 
 from fractions import Fraction
 from functools import lru_cache
@@ -9,17 +9,18 @@ from fastlloyd.errors import PlanError
 
 
 def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
-    """H2 = floor(eta_d^2) in squared grid units, eta_d = alpha beta / (2 k^(1/d)) (Section 5.6).
+    """Return H2 = floor(eta_d^2) in squared grid units, eta_d = alpha beta / (2 k^(1/d)) (Section
+    5.6).
 
-    beta / 2 is half the diagonal of the box, so eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). Exact: the
-    largest integer h with h^d k^2 <= (alpha^2 sum(B_i^2))^d.
+    beta / 2 is half the diagonal of the box, so eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). H2 is
+    exact: the largest integer h with h^d k^2 <= (alpha^2 sum(B_i^2))^d.
     """
     return _squared_radius(domain.n_features, n_clusters, alpha**2 * domain.squared_half_diagonal)
 
 
 @lru_cache(maxsize=64)
 def _squared_radius(d: int, k: int, scaled: Fraction) -> int:
-    """The largest integer h with h^d k^2 <= scaled^d."""
+    """Return the largest integer h with h^d k^2 <= scaled^d."""
 
     def fits(h: int) -> bool:
         return int(h**d) * k**2 * int(scaled.denominator**d) <= int(scaled.numerator**d)
@@ -34,7 +35,7 @@ def _squared_radius(d: int, k: int, scaled: Fraction) -> int:
 
 
 def usable_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
-    """The squared radius, or PlanError where it is below one grid unit."""
+    """Return the squared radius. Raises PlanError if the radius is below one grid unit."""
     H2 = squared_radius(domain, n_clusters, alpha)
     if H2 == 0:
         raise PlanError(

@@ -1,5 +1,5 @@
-"""One iteration of k-means, and its loss, in plain NumPy integers: the oracle of the kernels, and
-the file to read first.
+"""One iteration of k-means, and its loss, in plain NumPy integers. Tests compare the kernels with
+it; read this file first.
 """
 
 import numpy as np

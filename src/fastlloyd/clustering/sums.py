@@ -1,6 +1,4 @@
-"""Input and output of compiled code: records in the memory order that it wants, and the sums by
-label that it adds up.
-"""
+"""Records in the memory order that compiled code needs, and its sums by label."""
 
 from collections.abc import Iterator
 
@@ -13,10 +11,10 @@ MASKED_CLUSTERS = 24  # up to here each vector is added to all sums, to those of
 
 
 class ClusterSums:
-    """Sums and counts (k, d + 1) of vectors with coordinates up to `largest`; on the way, sums of
-    some of them are of 32 bits.
+    """Sums and counts (k, d + 1) of vectors with coordinates up to `largest`; partial sums have 32
+    bits.
 
-    shape : k and d. by_feature : how the vectors lie in memory.
+    shape : k and d. by_feature : memory order of the vectors.
     """
 
     def __init__(self, shape: tuple[int, int], largest: int, *, by_feature: bool) -> None:
@@ -32,13 +30,13 @@ class ClusterSums:
         self._totals = np.zeros((k + 1, d + 1), dtype=np.int64)
 
     def add(self, Z: NDArray[np.int32], start: int, labels: NDArray[np.int32]) -> None:
-        """Add the vectors of Z, (n, d) or by feature (d, n), from `start` on; those labelled k
-        count nowhere.
+        """Add the vectors of Z, (n, d) or by feature (d, n), from `start` on; those with label k
+        are ignored.
         """
         self._by_label(Z, start, labels, self._totals, *self._room)
 
     def totals(self) -> IntArray:
-        """Sums and counts of all that was added."""
+        """Return sums and counts of all vectors added."""
         return self._totals[:-1]
 
 
@@ -48,8 +46,10 @@ Piece = tuple[NDArray[np.int32], tuple[int, int], int]
 
 
 def feature_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
-    """X[start:stop] as (XT, (first, last), place in X): int32 (d, n) in C order, copied in parts
-    unless X is that already.
+    """Yield X[start:stop] as (XT, (first, last), position in X), where XT is int32 (d, n) in C
+    order.
+
+    It is copied in parts, unless X has that order already.
     """
     if _is_int32(X) and X.flags.f_contiguous:
         yield X.T, (start, stop), start
@@ -59,7 +59,7 @@ def feature_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
 
 
 def row_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
-    """X[start:stop] as `feature_major` gives it, but with X (n, d) in C order."""
+    """Yield X[start:stop] as `feature_major` does, but with X (n, d) in C order."""
     if _is_int32(X) and X.flags.c_contiguous:
         yield X, (start, stop), start
         return

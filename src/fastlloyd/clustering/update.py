@@ -1,11 +1,11 @@
-"""Noisy statistics to the next centroids, in integers from the first operation to the last.
+"""Next centroids from noisy statistics, in integers from the first operation to the last.
 
 Independent clients must arrive at bit-identical centroids on every machine, so no value here is
 ever a float. Everything in this file is post-processing of noisy answers: it costs no privacy.
 
 Departs from the paper, where centroids are reals: they are rounded to the grid, and without
-post-processing saturated, so that squared distances stay exact; and a floor under noisy counts
-(`min_count`) keeps a centroid where a division would throw it anywhere.
+post-processing saturated, so that squared distances stay exact. A floor under noisy counts
+(`min_count`) keeps a centroid in place if a division could move it anywhere.
 """
 
 import enum
@@ -46,16 +46,16 @@ def divide(numerator: IntArray, counts: IntArray, count_bits: int) -> NDArray[An
 
 
 def _magnitude(values: NDArray[Any]) -> int:
-    """The largest absolute value; np.abs would leave -2**63 negative."""
+    """Return the largest absolute value; np.abs would leave -2**63 negative."""
     return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
 
 def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
-    """Radius clipping (Section 5.1): shorten every move that is longer than the radius, toward
-    zero.
+    """Shorten every move that is longer than the radius, toward zero: radius clipping (Section
+    5.1).
 
-    moves : integers (k, d); squared_radius : H2. Returns int64 (k, d) with every squared norm at
-    most H2.
+    moves : integers (k, d). squared_radius : H2. Returns int64 (k, d) with every squared norm at
+        most H2.
     """
     fits = moves.dtype == np.int64 and _magnitude(moves) ** 2 * moves.shape[1] < 1 << 63
     exact = moves if fits else moves.astype(object)
@@ -75,7 +75,7 @@ def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
 
 
 def saturate(points: NDArray[Any], limit: int) -> IntArray:
-    """Coordinates limited to [-limit, limit], int64."""
+    """Return the coordinates limited to [-limit, limit], int64."""
     limited: IntArray = np.maximum(np.minimum(points, limit), -limit).astype(np.int64, copy=False)
     return limited
 
@@ -102,9 +102,9 @@ def postprocess(points: IntArray, half_widths: IntArray, rule: Postprocessing) -
 
 
 def is_large_enough(counts: IntArray, count_bits: int, min_count: Fraction) -> NDArray[np.bool_]:
-    """Which noisy counts (grid of 2**-count_bits records) are worth a division, bool (k,).
+    """Return which noisy counts (grid of 2**-count_bits) suffice for a division, bool (k,).
 
-    With min_count 0 (preset `paper`) every count but 0 is, negative ones included.
+    With min_count 0 (preset `paper`) every count but 0 is, even a negative one.
     """
     # min_count * 2**count_bits, rounded up
     floor = -((-min_count.numerator << count_bits) // min_count.denominator)

@@ -38,7 +38,7 @@ class Unit(NamedTuple):
 
     @property
     def a(self) -> str:
-        """One of them, with the article: an employee."""
+        """Singular with its article, such as "an employee"."""
         return f"{'an' if self.one[0] in 'aeiouAEIOU' else 'a'} {self.one}"
 
 
@@ -46,11 +46,14 @@ RECORD: Final = Unit.called("record")
 
 
 class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The unit of protection: one person with all rows. Raises PlanError.
+    """Unit of protection: one person with all rows.
 
-    name : what a person is called, "patient" for example. max_clients : at how many clients a
-    person's rows may be (c); each of these gives the person all shares, so the noise grows with c.
+    name : of a person, such as "patient".
+    max_clients : number c of clients that may have rows of one person. Each of them gives the
+        person all shares, so the noise grows with c.
     weight_bits : of the number of shares.
+
+    Raises PlanError.
     """
 
     name: str = "person"
@@ -75,7 +78,7 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def called(cls, name: str, max_clients: int = 1) -> "Persons":
-        """Persons as somebody names them today: sentences make the plural. Raises PlanError."""
+        """Return persons of this name, from which messages make the plural. Raises PlanError."""
         persons = cls(name=name, max_clients=max_clients)
         if is_plural(name):
             raise PlanError(
@@ -96,7 +99,7 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def reach(self) -> int:
-        """c W, the number of shares of a person whose rows are at as many clients as may be."""
+        """c W, the number of shares of a person with rows at c clients."""
         return self.max_clients * self.shares
 
 
@@ -106,12 +109,14 @@ def unit(persons: Persons | None) -> Unit:
 
 
 def max_clients(persons: Persons | None) -> int:
-    """At how many clients the unit of protection may be, c."""
+    """Return c, the number of clients that may have rows of one person, or 1 for records."""
     return 1 if persons is None else persons.max_clients
 
 
 def share_bits(persons: Persons | None) -> int:
-    """2**share_bits shares make a person; 0 where each record stands for itself."""
+    """Return the base-2 logarithm of the number of shares of a person, or 0 if single records are
+    protected.
+    """
     return 0 if persons is None else persons.weight_bits
 
 

@@ -1,5 +1,4 @@
-"""A private run of rounds, in one frozen record: the only source of noise scales. What drives a run
-needs no more than this.
+"""Private run of rounds, in one frozen record, the only source of noise scales.
 
 Sensitivities, noise scales and what the accountant is told come from the same object, so they
 cannot disagree. One that is read from a file is checked the same way as one just designed: the
@@ -46,7 +45,7 @@ class Found(Protocol):
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of what must not differ between clients, 32 bytes."""
+        """SHA-256 of everything that must be equal at all clients, 32 bytes."""
 
 
 FoundT_co = TypeVar("FoundT_co", bound=Found, covariant=True)
@@ -107,21 +106,21 @@ class PrivateRun(
 
     @property
     def all_rounds(self) -> tuple[Round, ...]:
-        """All that is asked of the records, in order."""
+        """All rounds of the run, in order, with that of the loss."""
         return tuple(self.rounds)
 
     def start(self) -> State:
-        """The state before the first round, which follows from the run alone."""
+        """Return the state before the first round; it depends on the run alone."""
         raise NotImplementedError
 
     def query(self, number: int, state: State) -> Query:
-        """The query of the round of that number, from 0, in this state; made of integers, so all
+        """Return the query of that round, from 0, in this state. It consists of integers, so all
         clients ask the same.
         """
         return self.all_rounds[number].query(self, state)
 
     def advance(self, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
-        """The state after the noisy answer to that round."""
+        """Return the state after the noisy answer to that round."""
         return self.all_rounds[number].advance(self, state, answer, noise)
 
     def result(self, state: State) -> FoundT_co:
@@ -136,15 +135,15 @@ class PrivateRun(
         return None
 
     def travelling_bytes(self, number: int) -> int:  # noqa: ARG002 - in most runs no state does
-        """The length of the state after that round if one client works it out and sends it to the
-        others; 0: every client does.
+        """Return the length of the state after that round if one client computes it and sends it to
+        the others, or 0 if every client computes it.
 
-        A state travels if working it out takes floating point, which differs between machines.
+        A state travels if computing it needs floating point, which differs between machines.
         """
         return 0
 
     def write_state(self, number: int, state: State) -> bytes:
-        """The bytes to send of the state after that round, `travelling_bytes` of them."""
+        """Return the bytes of the state after that round, `travelling_bytes` of them."""
         raise NotImplementedError
 
     def read_state(
@@ -159,8 +158,8 @@ class PrivateRun(
         raise NotImplementedError
 
     def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
-        """Raise PlanError if noise of these scales, round by round and part by part, would hide all
-        that the run looks for.
+        """Raise PlanError if noise of these scales, by round and part, would hide everything that
+        the run looks for.
         """
 
     def planning(self, noise_factor: float) -> Sequence[Fact | Facts]:
@@ -201,7 +200,7 @@ class PrivateRun(
 
     @cached_property
     def n_released(self) -> int:
-        """K, how many noisy numbers are released."""
+        """K, the number of noisy numbers that are released."""
         return sum(math.prod(self.shape(round)) for round in self.all_rounds)
 
     @cached_property
@@ -216,12 +215,16 @@ class PrivateRun(
 
     @property
     def share_bits(self) -> int:
-        """2**share_bits shares make a person; 0 where each record stands for itself."""
+        """Base-2 logarithm of the number of shares of a person, or 0 if single records are
+        protected.
+        """
         return share_bits(self.persons)
 
     @property
     def number_bits(self) -> int:
-        """Counts in an answer are in units of 2**-number_bits records, or persons."""
+        """Fraction bits of counts in an answer, whose unit is 2**-number_bits records, or
+        persons.
+        """
         return self.count_bits + self.share_bits
 
     @cached_property
@@ -233,13 +236,13 @@ class PrivateRun(
         return self._questions.get(round) or in_shares(round.question(self), self.persons)
 
     def parts(self, round: Round) -> tuple[Part, ...]:
-        """The columns of a round's answer, with the noise it must carry."""
+        """Return the columns of a round's answer in parts, each with the scale of its noise."""
         question = self.question(round)
         each = zip(question.parts, round.scales, question.sensitivity.entries, strict=True)
         return tuple(Part(n_columns=n, scale=scale, bound=bound) for n, scale, bound in each)
 
     def shape(self, round: Round) -> tuple[int, int]:
-        """Rows and columns of a round's answer."""
+        """Return the numbers of rows and columns of a round's answer."""
         return self.question(round).shape
 
     def releases_of(
@@ -252,7 +255,7 @@ class PrivateRun(
         return sensitivity.releases(self.noise, round.scales, relation or self.neighboring_relation)
 
     def accountant(self) -> Accountant:
-        """An accountant that has seen the whole run."""
+        """Return an accountant with all releases of the run."""
         return copy(self._whole)
 
     @cached_property
@@ -268,14 +271,14 @@ class PrivateRun(
         return {round: self.accountant_of(round) for round in self._questions}
 
     def releases(self) -> list[Release]:
-        """Everything the run reveals, for an accountant that knows nothing of rounds."""
+        """Return all releases of the run, for an accountant that knows nothing of rounds."""
         return [release for round in self.all_rounds for release in self.releases_of(round)]
 
     def accountant_of(
         self, round: Round, relation: NeighboringRelation | None = None
     ) -> Accountant:
-        """An accountant that has seen one round; what those of all rounds have seen adds up to the
-        whole run, exactly.
+        """Return an accountant with the releases of one round. The costs of all rounds add up
+        exactly to that of the run.
 
         relation : None for the run's own.
         """
@@ -291,27 +294,27 @@ class PrivateRun(
         return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)
 
     def draw_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """The total noise of one answer, int64 of its `shape`, part by part."""
+        """Draw the total noise of one answer, int64 of its `shape`, part by part."""
         columns = [(part.n_columns, part.scale) for part in self.parts(round)]
         return draw(self.noise, self.shape(round)[0], columns, source)
 
     def answer_noise(self, number: int) -> AnswerNoise:
-        """Noise of an answer to which every client contributed, with exactly the noise that it must
-        have.
+        """Return the noise of an answer with all clients in it, which has exactly the planned
+        scales.
         """
         return AnswerNoise(
             deviations=tuple(float(scale) for scale in self.all_rounds[number].scales), share=1.0
         )
 
     def to_toml(self) -> str:
-        """The text of the file `mechanism.toml`."""
+        """Return the text of the file `mechanism.toml`."""
         return to_toml(
             self, "A fastlloyd mechanism: settings, no records. The last line seals the content."
         )
 
     @classmethod
     def from_toml(cls, text: str, source: str = "mechanism.toml") -> Self:
-        """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it
+        """Read `mechanism.toml`. Raises PlanError if it was changed or cannot give the guarantee it
         states.
         """
         return from_toml(text, cls, source)
@@ -350,7 +353,7 @@ def usable_delta(delta: float, delta_slack: float) -> float:
 
 
 def check_numbers(n_records: int, epsilon: float, noise: Noise) -> None:
-    """Refuse numbers out of range, naming the setting."""
+    """Raise PlanError or BudgetError, with the setting, if a number is out of range."""
     if not 1 <= n_records <= MAX_RECORDS:
         raise PlanError(f"n_records is {n_records}; expected 1 to {MAX_RECORDS}")
     if noise is not Noise.NONE and not 0 < epsilon < math.inf:
@@ -358,8 +361,8 @@ def check_numbers(n_records: int, epsilon: float, noise: Noise) -> None:
 
 
 def check_grid(n_expected: int, count_bits: int) -> None:
-    """Refuse an expected number of records, or a grid of the counts, out of range, naming the
-    setting.
+    """Raise PlanError, with the setting, if the expected number of records or the grid of the
+    counts is out of range.
     """
     if not 1 <= n_expected <= MAX_RECORDS:
         raise PlanError(f"n_expected is {n_expected}; expected 1 to {MAX_RECORDS}")
@@ -368,8 +371,8 @@ def check_grid(n_expected: int, count_bits: int) -> None:
 
 
 def check_ints(m: AnyRun, *names: str) -> None:
-    """Refuse a run whose fields of these names are no integers of Python: NumPy's are equal to
-    them, and wrap around.
+    """Raise PlanError if one of these fields is not a Python integer; NumPy's integers may wrap
+    around.
     """
     for name in names:
         if type(getattr(m, name)) is not int:
@@ -377,7 +380,9 @@ def check_ints(m: AnyRun, *names: str) -> None:
 
 
 def _check_sums(m: AnyRun) -> None:
-    """Half of the range is left to the noise."""
+    """Raise OverflowRisk unless exact sums use at most half of the range, which leaves the other
+    half for noise.
+    """
     largest = max(part.bound for round in m.all_rounds for part in m.parts(round))
     if m.n_records * largest >= MAX_SUM:
         raise OverflowRisk(
@@ -387,8 +392,8 @@ def _check_sums(m: AnyRun) -> None:
 
 
 def check_guarantee(m: AnyRun) -> None:
-    """Refuse a run whose exact sums could leave 64 bits, or whose noise does not give its epsilon
-    and delta.
+    """Raise an error if exact sums of the run could leave 64 bits, or if its noise does not give
+    its epsilon and delta.
     """
     _check_sums(m)
     if m.noise is not Noise.GAUSSIAN and not m.delta == m.delta_slack == 0:

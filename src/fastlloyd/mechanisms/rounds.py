@@ -1,9 +1,9 @@
-"""The rounds of a run: one query each, and one noisy answer. Rounds of the clustering and, if asked
+"""Rounds of a run, each with one query and one noisy answer: those of the clustering and, if asked
 for, one for its loss.
 
-Whatever drives a run (the central model, clients, the server) treats all rounds alike: an answer is
-a matrix whose columns come in parts, and every entry of a part carries noise of the same scale.
-Kinds of rounds: `LossRound`, `lloyd/mechanism.LloydRound` and those in `moment_lloyd/rounds.py`.
+The central model, clients and the server treat all rounds alike: an answer is a matrix whose
+columns come in parts, and every entry of a part carries noise of the same scale. Kinds of rounds:
+`LossRound`, `lloyd/mechanism.LloydRound` and those in `moment_lloyd/rounds.py`.
 """
 
 import math
@@ -44,11 +44,10 @@ class AnswerNoise:
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """One query and its noisy answer, as a plan holds it. `m` is the mechanism that it is a round
-    of.
+    """One query and its noisy answer, as a plan contains it. `m` is the mechanism of the round.
 
-    moves_centroids : whether they move by its answer. counts_records : whether the last column of
-    its answer counts records.
+    moves_centroids : the answer moves the centroids. counts_records : the last column of the answer
+        counts records.
     """
 
     moves_centroids: ClassVar[bool] = False
@@ -68,15 +67,15 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         raise NotImplementedError
 
     def query(self, m: Any, state: State) -> Query:
-        """The query in this state; made of integers, so all clients ask the same."""
+        """Return the query in this state. It consists of integers, so all clients ask the same."""
         raise NotImplementedError
 
     def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:
-        """The state after its noisy answer."""
+        """Return the state after the noisy answer."""
         raise NotImplementedError
 
     def information_on_number(self, m: Any, scales: Sequence[Fraction]) -> Fraction:
-        """Return the precision with which the answer tells the number of records, with noise of
+        """Return the precision with which the answer reveals the number of records, with noise of
         these scales: one over a variance, in its units.
         """
         return 1 / (m.shape(self)[0] * scales[-1] ** 2) if self.counts_records else Fraction(0)
@@ -102,7 +101,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def squared_cap(self) -> int:
-        """The most that one squared distance counts, squared grid units."""
+        """Cap of one squared distance, squared grid units."""
         return self.cap << self.shift
 
     @property
@@ -111,15 +110,15 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return (self.scale,)
 
     def unit(self, fraction_bits: int) -> float:
-        """The unit of the answer in squared half widths of the domain, exactly."""
+        """Return the unit of the answer in squared half widths of the domain, exact."""
         return math.ldexp(1.0, self.shift - 2 * fraction_bits)
 
     def question(self, m: Any) -> ClippedLoss:
-        """The sum of clipped squared distances."""
+        """Return the question for the sum of clipped squared distances."""
         return ClippedLoss(domain=m.domain, n_clusters=m.n_clusters, cap=self.cap, shift=self.shift)
 
     def query(self, m: Any, state: State) -> Query:
-        """The loss of the centroids of the state."""
+        """Return the query for the loss of the state's centroids."""
         return ask(m.question(self), centroids=state.centroids)
 
     # needs neither
@@ -130,7 +129,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
         answer: Answer,
         noise: AnswerNoise,  # noqa: ARG002
     ) -> State:
-        """The state with its loss."""
+        """Return the state with its loss."""
         return msgspec.structs.replace(state, loss=int(answer[0, 0]))
 
     def facts(self, m: Any) -> dict[str, Any]:
@@ -151,8 +150,8 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def sqrt_up(square: Fraction) -> Fraction:
-    """The square root rounded up to a multiple of 1 / SCALE_UNITS, exactly: no float is
-    involved.
+    """Return the square root rounded up to a multiple of 1 / SCALE_UNITS, exactly, without
+    floats.
     """
     units = square * SCALE_UNITS**2
     root = math.isqrt(math.ceil(units))
@@ -160,8 +159,8 @@ def sqrt_up(square: Fraction) -> Fraction:
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns of an answer with the same noise: how many, its scale, and by how much one record
-    moves one entry at most.
+    """Columns of an answer with the same noise: their number, the scale, and the most that one
+    record moves an entry.
     """
 
     n_columns: int
@@ -172,8 +171,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 def draw(
     noise: Noise, n_rows: int, columns: Iterable[tuple[int, Fraction]], source: NoiseSource
 ) -> IntArray:
-    """Draw the noise of one answer, int64 (n_rows, number of columns); columns : per part, how many
-    and the scale.
+    """Draw the noise of one answer, int64 (n_rows, number of columns).
+
+    columns : number and scale of each part.
     """
     parts = []
     for n_columns, scale in columns:

@@ -23,15 +23,15 @@ from fastlloyd.mechanisms.private_run import MAX_ROUNDS, check_grid, check_numbe
 
 
 class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
-    """An algorithm: its name and the law of its noise; its kinds add what else can be varied."""
+    """Algorithm with its name and the law of its noise; subclasses add what can be varied."""
 
     name: str
     noise: Noise
 
     @property
     def alpha(self) -> Fraction:
-        """The radius a cluster is planned to have, as a share of that of n_clusters equal cubes
-        filling the domain.
+        """Planned radius of a cluster, divided by that of n_clusters equal cubes that fill the
+        domain.
         """
         raise NotImplementedError
 
@@ -43,7 +43,7 @@ class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def check(self) -> None:
-        """Refuse fields out of range."""
+        """Raise PlanError if a field is out of range."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
         """Raise PlanError naming the first of these settings that is given (not None) and has no
@@ -51,8 +51,10 @@ class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
         """
 
     def varied(self, **fields: Any) -> Self:
-        """The algorithm with some of its fields replaced, given in words and numbers; None keeps
-        its own. Raises PlanError.
+        """Return the algorithm with some fields replaced, given in words and numbers; None keeps a
+        field.
+
+        Raises PlanError.
         """
         raise NotImplementedError
 
@@ -74,7 +76,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: str
 
     def delta(self, n_records: int) -> float:
-        """The delta for a public cap on the number of records."""
+        """Return the delta for a public cap on the number of records."""
         return (
             1 / (n_records * math.log(n_records))
             if self.paper_delta and n_records > 2
@@ -99,14 +101,18 @@ PRESETS = {
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of every run with noise. Raises BudgetError or PlanError naming the setting.
+    """Settings of every run with noise.
 
-    epsilon, delta : the guarantee. delta None: the default. persons : the unit, if all rows of a
-    person are protected together. n_records : public cap on the number of records, or of persons.
-    n_expected : public guess of it, None: n_records. public_seed : of all public randomness, such
-    as that of the first centroids. taken_from_the_data : a sentence for each setting that is not
-    public, or None. count_bits, delta_slack : of a federated run, chosen by its planner. Without
-    noise epsilon has no effect.
+    epsilon, delta : the guarantee; delta is None for the default. Without noise epsilon has no
+        effect.
+    persons : unit of protection, if all rows of a person are protected together.
+    n_records : public cap on the number of records, or of persons.
+    n_expected : public guess of that number, or None for n_records.
+    public_seed : of all public randomness, such as the initial centroids.
+    taken_from_the_data : a sentence for each setting that is not public, or None.
+    count_bits, delta_slack : of a federated run, chosen by its planner.
+
+    Raises BudgetError or PlanError, with the setting.
     """
 
     domain: Domain
@@ -129,8 +135,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             usable_delta(self.whole_delta, self.delta_slack)
 
     def _become_ints(self, *names: str) -> None:
-        """Make Python's integers of NumPy's, which would wrap around in the planner's exact
-        arithmetic, and it never ends.
+        """Convert NumPy's integers to Python's, because NumPy's would wrap around in the planner's
+        exact arithmetic.
         """
         for name in names:
             if (number := getattr(self, name)) is not None:
@@ -148,17 +154,19 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_delta(self) -> float:
-        """The delta of Gaussian noise where none is named."""
+        """Delta of Gaussian noise if none is given."""
         return 1 / (100 * self.n_records)
 
     @property
     def number_bits(self) -> int:
-        """Counts in an answer are in units of 2**-number_bits records, or persons."""
+        """Fraction bits of counts in an answer, whose unit is 2**-number_bits records, or
+        persons.
+        """
         return self.count_bits + share_bits(self.persons)
 
     @property
     def expected(self) -> int:
-        """The number of records to plan with."""
+        """Number of records for which the run is planned."""
         return self.n_records if self.n_expected is None else self.n_expected
 
     @property
@@ -170,21 +178,21 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mu(self) -> float | None:
-        """The Gaussian budget; None without Gaussian noise."""
+        """Gaussian budget, or None without Gaussian noise."""
         if self.noise is not Noise.GAUSSIAN:
             return None
         return gdp_mu(self.epsilon, usable_delta(self.whole_delta, self.delta_slack))
 
     @property
     def planned_mu(self) -> float | None:
-        """`mu` of one person at one client, which the noise compares with: for c clients it is c
+        """`mu` of one person at one client, which the noise compares with. For c clients it is c
         times as large.
         """
         return None if self.mu is None else self.mu / max_clients(self.persons)
 
     @property
     def planned_epsilon(self) -> float:
-        """epsilon of one person at one client, as `planned_mu`."""
+        """Epsilon of one person at one client, as in `planned_mu`."""
         return self.epsilon / max_clients(self.persons)
 
     @property
@@ -198,7 +206,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields that every `PrivateRun` has."""
+        """Return the fields that every `PrivateRun` has."""
         return {
             "domain": self.domain,
             "n_records": self.n_records,
@@ -215,14 +223,18 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
-    """Settings from which `catalogue.design` makes a clustering. Raises BudgetError or PlanError
-    naming the setting.
+    """Settings from which `catalogue.design` makes a clustering.
 
-    delta None: the preset's, without Gaussian noise 0. n_iterations None: the algorithm's rule.
-    initialization, min_count None: the preset's. min_count : least noisy count of a centroid that
-    moves. estimate_loss : spend loss_share of the budget (of mu^2, with Laplace noise of epsilon;
-    None: `loss.planned_share`) on the loss in the end. bounds_digest : of the mechanism that found
-    the bounds within the same budget, 64 hex digits, or None. For the others see `RunSettings`.
+    delta : None for the preset's, or for 0 without Gaussian noise.
+    n_iterations : None for the algorithm's rule.
+    initialization, min_count : None for the preset's. min_count is the smallest noisy count of a
+        centroid that moves.
+    estimate_loss, loss_share : whether the loss is estimated, and with which share of mu^2, or of
+        epsilon with Laplace noise. None for `loss.planned_share`.
+    bounds_digest : of the mechanism that found the bounds within the same budget, 64 hex digits, or
+        None.
+
+    Other fields are as in `RunSettings`. Raises BudgetError or PlanError, with the setting.
     """
 
     algorithm: A_co
@@ -261,7 +273,7 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
 
     @property
     def designed_as(self) -> type[AnyAlgorithm]:
-        """The kind of algorithm."""
+        """Type of the algorithm, which decides the design."""
         return type(self.algorithm)
 
     @property
@@ -276,13 +288,13 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of a `Mechanism` that do not depend on its algorithm."""
+        """Return the fields of a `Mechanism` that do not depend on its algorithm."""
         return super().fields | {"n_clusters": self.n_clusters, "bounds_digest": self.bounds_digest}
 
 
 def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:
-    """Refuse a guess below 1 or above the cap beside it; the cap, which may have been taken from
-    the data, is not shown.
+    """Raise PlanError for a guess below 1 or above the cap. The cap may have been taken from the
+    data, so it is not shown.
     """
     if n_expected is None:
         return

@@ -42,15 +42,16 @@ _FIRST, _SECOND, _STEP = (
 
 
 def spread_key(seed: PublicSeed) -> bytes:
-    """The key of the hashes, 32 bytes, from the public seed of a mechanism: every client spreads
-    shares alike.
+    """Return the key of the hashes, 32 bytes, from the public seed of a mechanism, so that every
+    client spreads shares in the same way.
     """
     return derive(seed.value, _LABEL)
 
 
 def person_hashes(ids: Sequence[bytes], key: bytes) -> Words:
-    """128 bits that stand for each id, uint64 (n, 2). ids : the text of a cell in UTF-8, an integer
-    in decimal.
+    """Return the 128-bit hash of each id, uint64 (n, 2).
+
+    ids : the text of a cell in UTF-8, or an integer in decimal.
     """
     digests = b"".join(
         [hashlib.blake2b(each, digest_size=_PERSON_BYTES, key=key).digest() for each in ids]
@@ -59,10 +60,10 @@ def person_hashes(ids: Sequence[bytes], key: bytes) -> Words:
 
 
 def row_hashes(persons: Words, X: GridArray) -> Words:
-    """64 bits for each row of a person, uint64 (n,).
+    """Return a 64-bit hash of each row of a person, uint64 (n,).
 
-    persons : uint64 (n, 2), the `person_hashes` of each row; X : grid points (n, n_features),
-    features in the plan's order.
+    persons : uint64 (n, 2), the `person_hashes` of each row. X : grid points (n, n_features),
+        features in the plan's order.
     """
     hashes = np.empty(len(X), dtype=np.uint64)
     for start in range(0, len(X), _SPAN):
@@ -74,7 +75,9 @@ def row_hashes(persons: Words, X: GridArray) -> Words:
 
 
 def hashed(rows: Words, key: bytes = b"") -> Words:
-    """64 bits of BLAKE2b, under the key if there is one, for each row of words, uint64 (n, m)."""
+    """Return 64 bits of BLAKE2b for each row of words, uint64 (n, m), under the key if there is
+    one.
+    """
     content, n_bytes = rows.astype("<u8").tobytes(), 8 * rows.shape[1]
     each = (content[at : at + n_bytes] for at in range(0, len(content), n_bytes))
     digests = [hashlib.blake2b(row, digest_size=_ROW_BYTES, key=key).digest() for row in each]
@@ -95,10 +98,10 @@ def numbered_hashes(hashes: Words, numbers: IntArray) -> Words:
 
 
 def spread_evenly(ranks: IntArray, sizes: IntArray, weight_bits: int) -> Shares:
-    """The shares of each row, uint16 (n,), of 2**weight_bits that a person has.
+    """Return the shares of each row, uint16 (n,), out of the 2**weight_bits of a person.
 
-    ranks : int64 (n,), how many rows of the person come before it; sizes : int64 (n,), how many
-    rows the person has.
+    ranks : int64 (n,), number of rows of the person before this one. sizes : int64 (n,), number of
+        rows of the person.
     """
     least, left = np.divmod(np.int64(1 << weight_bits), sizes)
     return (least + (ranks < left)).astype(np.uint16)
@@ -107,10 +110,10 @@ def spread_evenly(ranks: IntArray, sizes: IntArray, weight_bits: int) -> Shares:
 def shares_of(
     ids: Sequence[bytes], X: GridArray, key: bytes, weight_bits: int
 ) -> tuple[Shares, int]:
-    """The shares of each row, uint16 (n,), and how many persons there are.
+    """Return the shares of each row, uint16 (n,), and the number of persons.
 
-    ids : of each row, as of `person_hashes`. X : grid points (n, n_features), all usable rows. key
-    : see `spread_key`.
+    ids : of each row, as in `person_hashes`. X : grid points (n, n_features), all usable rows. key
+        : of `spread_key`.
     """
     numbers: dict[bytes, int] = {}
     places = np.fromiter(
@@ -121,10 +124,10 @@ def shares_of(
 
 
 def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int]:
-    """The shares of each row, uint16 (n,), and how many persons there are.
+    """Return the shares of each row, uint16 (n,), and the number of persons.
 
-    persons : uint64 (n, 2), or further words that tell persons apart; hashes : uint64 (n,), the
-    `row_hashes`.
+    persons : uint64 (n, 2), or more words that identify persons. hashes : uint64 (n,), the
+        `row_hashes`.
     """
     order = np.lexsort((hashes, *persons.T[::-1]))
     hashes, whose = hashes[order], numbered(persons[order])
@@ -136,22 +139,22 @@ def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int
 
 
 def numbered(words: Words) -> IntArray:
-    """The number, from 0, of each row of words (n, m) among the different ones, int64 (n,); equal
-    ones stand together.
+    """Return the number, from 0, of each row of words (n, m) among the different rows, int64 (n,);
+    equal rows must be adjacent.
     """
     return np.cumsum(np.any([_differs(word) for word in words.T], axis=0), dtype=np.int64) - 1
 
 
 def ranks(values: NDArray[Any]) -> IntArray:
-    """The position of each value among those equal to it, int64 (n,), where equal ones stand
-    together.
+    """Return the position of each value among those equal to it, int64 (n,); equal values must be
+    adjacent.
     """
     return _ranks(_differs(values))[0]
 
 
 def numbers_among_equals(persons: Words, hashes: Words) -> IntArray:
-    """The number of each row, from 0, among the rows of its person with this very hash, in the
-    order in which they stand, int64 (n,).
+    """Return the number of each row, from 0, among the rows of its person with the same hash, in
+    their order, int64 (n,).
     """
     order = np.lexsort((hashes, *persons.T[::-1]))
     found = np.empty(len(order), dtype=np.int64)
@@ -160,7 +163,7 @@ def numbers_among_equals(persons: Words, hashes: Words) -> IntArray:
 
 
 def _mix(state: Words) -> None:
-    """Mix each word, in place: one to one."""
+    """Mix each word in place, by a one-to-one function."""
     state ^= state >> np.uint64(30)
     state *= _FIRST
     state ^= state >> np.uint64(27)

@@ -39,8 +39,8 @@ _LABEL = b"fastlloyd/v1/clearest-split"
 
 
 class NoisyVotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Places, float64 (m, r), and their noisy votes, records, float64 (m,); deviation : of the
-    noise in each.
+    """Places, float64 (m, r), with their noisy votes in records, float64 (m,). deviation : of the
+    noise in each vote.
     """
 
     places: FloatArray
@@ -92,7 +92,7 @@ def clearest_split(noisy: NoisyVotes | None, n_clusters: int, seed: PublicSeed) 
 
 
 def sure_places(noisy: NoisyVotes) -> IntArray:
-    """The numbers of the places whose votes stand out of the noise, the heaviest first."""
+    """Return the numbers of the places with votes above the noise, the heaviest first."""
     sure = np.flatnonzero(noisy.votes > SURE * noisy.deviation)
     return sure[np.argsort(-noisy.votes[sure], kind="stable")[:MOST_PLACES]]
 
@@ -120,17 +120,18 @@ def one_gaussian(noisy: NoisyVotes, which: IntArray, draws: Draws) -> NoisyVotes
 def silhouette(
     points: FloatArray, weights: FloatArray, extents: FloatArray, n_clusters: int, draws: Draws
 ) -> float:
-    """The silhouette, at most 1, of a clustering of weighted points (n, r); extents : their
-    `squared_extents`.
+    """Return the silhouette, at most 1, of a clustering of weighted points (n, r).
+
+    extents : their `squared_extents`.
     """
     return _clustered(points, weights, extents, n_clusters, draws).silhouette
 
 
 def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
-    """Mean squared distances of the records of some places from them, (n,), if these fill a cube as
-    wide as the next is far.
+    """Return the mean squared distance of the records of each place from it, (n,), if these fill a
+    cube that reaches half-way to the next place.
 
-    Without an extent, as many clusters as there are places would have the largest silhouette.
+    Without an extent, a clustering with one cluster per place would have the largest silhouette.
     """
     squares = np.einsum("ij,ij->i", places, places)
     squared = squares[which, np.newaxis] - 2 * places[which] @ places.T + squares

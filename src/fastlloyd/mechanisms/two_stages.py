@@ -1,4 +1,4 @@
-"""A clustering within bounds that are found first, from one budget."""
+"""Clustering within bounds that are found first, from one budget."""
 
 from fractions import Fraction
 from typing import Any, Final, Self
@@ -34,11 +34,10 @@ class TwoStages(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings[Any], outer: Domain) -> Self:
-        """Divide the budget of these settings, whose domain is a `placeholder`. outer :
-        `bounds.design.outer_range`.
+        """Divide the budget of these settings, whose domain is a `placeholder`.
 
-        Raises PlanError or BudgetError where either stage cannot be planned, whatever bounds will
-        be found.
+        outer : `bounds.design.outer_range`. Raises PlanError or BudgetError if a stage cannot be
+            planned, for any bounds that may be found.
         """
         if settings.noise is not Noise.GAUSSIAN:
             why = (
@@ -57,8 +56,8 @@ class TwoStages(msgspec.Struct, frozen=True):
         return cls(stages.first, later, float(settings.epsilon))
 
     def second(self, found: FoundBounds) -> Settings[Any]:
-        """Settings of the clustering within these bounds. Raises PlanError where they cannot be its
-        domain.
+        """Return settings of the clustering within these bounds. Raises PlanError if they cannot be
+        its domain.
         """
         box = self.later.domain
         domain = found.domain(
@@ -70,8 +69,9 @@ class TwoStages(msgspec.Struct, frozen=True):
 
 
 class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds that were found before a clustering. mechanism : that found them. epsilon : of both
-    stages together, at the delta of either.
+    """Bounds found before a clustering.
+
+    mechanism : that found them. epsilon : of both stages together, at the delta of either.
     """
 
     mechanism: BoundsMechanism
@@ -87,7 +87,7 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def placeholder(outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:
-    """A domain that stands for bounds which are not known yet."""
+    """Return a domain to use until bounds are found."""
     d = outer.n_features
     return Domain(
         features=outer.features,

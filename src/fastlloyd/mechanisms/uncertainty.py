@@ -50,7 +50,7 @@ class Verdict(enum.Enum):
 
     @classmethod
     def on(cls, relative_error: float) -> "Verdict":
-        """The verdict on a relative error; infinity is one."""
+        """Return the verdict on a relative error, which may be infinite."""
         return (
             cls.FINE
             if relative_error <= FINE
@@ -70,7 +70,7 @@ class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
-    """The noise in the last answer of the central model, and of `server-noise`."""
+    """Return the noise in the last answer of the central model, and of `server-noise`."""
     (sums, counts), spread = mechanism.rounds[-1].scales, mechanism.noise.spread
     return NoiseDeviation(
         sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.number_bits)
@@ -104,12 +104,12 @@ def noise_errors(
 
 
 def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
-    """Length of each centroid's standard error over the radius a cluster is planned to have,
-    float64 (n_clusters,).
+    """Return the length of each centroid's standard error divided by the planned radius of a
+    cluster, float64 (n_clusters,).
 
-    The radius is eta_d, alpha times that of n_clusters equal cubes filling the domain (Section 5.6
-    of the paper), also for the algorithms that use none. Near 1 and above, the centroid says more
-    about the noise than about the records.
+    The radius is eta_d, alpha times that of n_clusters equal cubes that fill the domain (Section
+    5.6 of the paper), even for algorithms without a radius. Near 1 and above, a centroid reflects
+    the noise more than the records.
     """
     lengths = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1))
     ratios: FloatArray = lengths / max(mechanism.planned_radius, 1.0)
@@ -130,11 +130,11 @@ def chi_squared_quantile(degrees: int, exceeded: float) -> float:
 
 
 class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """The noisy loss of the final centroids and the standard error of its noise, squared half
-    widths of the domain.
+    """Noisy loss of the final centroids and the standard error of its noise, squared half widths of
+    the domain.
 
-    The sum over all records of the squared distance to the nearest centroid, at most the cap each.
-    Unbiased: where the noise is larger than the loss it may come out negative, and is left so.
+    The loss is the sum over all records of the squared distance to the nearest centroid, each at
+    most the cap. It is unbiased, so it may be negative if the noise is larger than the loss.
     """
 
     value: float
@@ -237,11 +237,11 @@ def cautions(status: Sequence[Status], count_error: float) -> list[Fact]:
 def typical_error(
     mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatArray, count_error: float
 ) -> float:
-    """Median of the relative errors (see `relative_errors`).
+    """Return the median of the relative errors (`relative_errors`).
 
-    A centroid that stayed counts as moved by any distance, and so does one of few records where the
-    mechanism divides by noisy counts as they are. But one that stayed because its cluster is empty
-    was not moved by noise: that is known where noise on counts would not hide a single record.
+    A centroid that stayed counts as infinitely far off. So does one with few records if the
+    mechanism divides by noisy counts as they are. An exception is a centroid that stayed because
+    its cluster is empty, if noise on counts would not hide a single record.
     """
     ratios = np.nan_to_num(relative_errors(mechanism, accuracy.errors))
     stayed = np.array([each is Status.STAYED for each in accuracy.status])
@@ -270,8 +270,8 @@ class _Move:
 
     @property
     def squared_excess(self) -> FloatArray:
-        """Squared length of what was asked without that of its noise, (n_clusters,): below 0 where
-        noise explains more.
+        """Squared length of the move minus that of its noise, (n_clusters,), below 0 if noise
+        explains more than the move.
         """
         excess: FloatArray = (self.asked**2 - self.deviations**2).sum(axis=1)
         return excess
@@ -294,9 +294,9 @@ def _last_move(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviati
 
 
 def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
-    """Squares of what may be left to move, (n_clusters, n_features).
+    """Return the squares of the moves that may still come, (n_clusters, n_features).
 
-    Where one centroid moves, records change hands: the more, the more it has.
+    If one centroid moves, records change clusters; larger clusters change more.
     """
     variances = move.deviations**2
     own = np.maximum(move.asked**2 - EXPLAINED**2 * variances, 0.0)
@@ -339,7 +339,7 @@ def _status(updated: BoolArray, few: BoolArray, moving: BoolArray) -> tuple[Stat
 
 
 def _radius(mechanism: Mechanism, clustering: Clustering) -> FloatArray | None:
-    """R in original units, (n_features,), or None if every record counts in full."""
+    """Return R in original units, (n_features,), or None if every record counts in full."""
     if mechanism.far_records is FarRecords.COUNTED:
         return None
     seen = clustering.evidence
@@ -351,8 +351,8 @@ def _radius(mechanism: Mechanism, clustering: Clustering) -> FloatArray | None:
 def _beyond(
     mechanism: Mechanism, centroids: IntArray, seen: Evidence, is_settled: BoolArray
 ) -> FloatArray | None:
-    """`Accuracy.beyond`, away from a bound that is near, if the other one is far: there a column
-    may be skewed.
+    """Return `Accuracy.beyond`, away from a bound that is near if the other one is far, because
+    there a column may be skewed.
     """
     if seen.above is None or seen.below is None:
         return None

@@ -1,9 +1,9 @@
-"""A client's records, read from a file or a data frame and checked before anything is computed with
-them.
+"""Records of one organisation, read from a file or a data frame and checked before anything is
+computed with them.
 
-Whatever is wrong is refused here, in one sentence that names file, line or record, and column, and
+A fault is refused here, in one sentence with the file, the line or record, and the column, but
 never the value in the cell: such sentences end up in logs, and a cell is a private value. Bounds
-are public: they come from what the user states, never from records.
+are public: they come from the user, never from records.
 """
 
 from fastlloyd.records.columns import NUMERIC

@@ -1,8 +1,8 @@
 """Columns of Arrow: which are numbers, and how they become blocks of floats.
 
-Accepted: integers of all widths, float16, float32, float64, booleans (0 and 1) and decimals. What
-float64 cannot hold, large integers and long decimals, is rounded to the nearest float64, as the
-same digits in a text file would be.
+Integers of all widths, float16, float32, float64, booleans (0 and 1) and decimals are accepted.
+Large integers and long decimals are rounded to the nearest float64, as the same digits in a text
+file would be.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LARGEST_POWER = 22
 
 
 def load(name: str, source: str) -> Any:
-    """A module of pyarrow, or DataError that says how to install it."""
+    """Import a module of pyarrow. Raises DataError that says how to install it."""
     try:
         return importlib.import_module(name)
     except Exception as error:  # noqa: BLE001 - a package may fail in any way
@@ -50,8 +50,9 @@ class ArrowRecords(Reader):
     """Records in batches of Arrow. `batches` yields them from the beginning, with at least the
     chosen columns.
 
-    missing : the treatment of records with null. If they are dropped, all batches take the path of
-    batches with null. unit : the column of the ids, or () if ids are not asked for.
+    missing : treatment of records with null. If they are dropped, all batches take the code path of
+        batches with null.
+    unit : column of the ids, or () if ids are not asked for.
     """
 
     source: str
@@ -80,10 +81,10 @@ class ArrowRecords(Reader):
         missing: Missing,
         unit: str | None,
     ) -> ArrowRecords:
-        """Choose columns of a schema. Raises DataError for one that is not numeric, with the names
-        of those that are.
+        """Choose columns of a schema.
 
-        unit : the column of the ids; also for one that is neither text nor integers.
+        unit : column of the ids. Raises DataError for a chosen column that is not numeric, with the
+            names of those that are, and for ids that are neither text nor integers.
         """
         names, said = tuple(schema.names), list(map(content, schema.types))
         index = index_names(schema)
@@ -113,9 +114,9 @@ class ArrowRecords(Reader):
         )
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Blocks (n_i, n_features), NaN for null, of about BLOCK_CELLS cells.
+        """Yield blocks (n_i, n_features), NaN for null, of about BLOCK_CELLS cells.
 
-        Batches of floats that are about as long are given as they are; others are joined or cut, in
+        Batches of floats of about that length are yielded unchanged; others are joined or cut, in
         column-major order.
         """
         size = max(1, BLOCK_CELLS // len(self.columns))
@@ -186,7 +187,7 @@ class ArrowRecords(Reader):
 
 @contextmanager
 def errors(source: str, what: str) -> Iterator[None]:
-    """Turn what pyarrow raises, which may quote cells, into a sentence that does not."""
+    """Turn errors of pyarrow, which may quote cells, into a sentence that does not."""
     try:
         yield
     except DataError:
@@ -210,9 +211,7 @@ def errors(source: str, what: str) -> Iterator[None]:
 
 
 def index_names(schema: Any) -> frozenset[str]:
-    """The columns that were the index of the pandas frame that was written, as a note in the schema
-    says.
-    """
+    """Return the columns that were the index of the pandas frame, from a note in the schema."""
     with suppress(ValueError, TypeError, AttributeError, LookupError, RecursionError):
         said = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
         return frozenset(name for name in said if isinstance(name, str))
@@ -249,8 +248,8 @@ def _dtype(kinds: Sequence[Any]) -> npt.DTypeLike:
 
 
 def numbers(array: Any) -> npt.NDArray[Any]:
-    """Numbers of an Arrow array, (n,) of any real dtype, NaN for null; no copy where there is no
-    null.
+    """Return the numbers of an Arrow array, (n,) of any real dtype, NaN for null, without a copy if
+    there is no null.
     """
     pa = load("pyarrow", "Arrow")
     if pa.types.is_decimal(array.type):
@@ -264,8 +263,8 @@ def numbers(array: Any) -> npt.NDArray[Any]:
 
 
 def numbers_or_nan(array: Any) -> npt.NDArray[Any]:
-    """Return what `numbers` does, always as a copy that has looked for null at every place, whether
-    there is one or not.
+    """Return the result of `numbers`, always as a copy for which every position was checked for
+    null.
     """
     pa = load("pyarrow", "Arrow")
     if pa.types.is_decimal(array.type) or not len(array) or array.buffers()[1] is None:
@@ -284,16 +283,16 @@ def numbers_or_nan(array: Any) -> npt.NDArray[Any]:
 
 
 def _stored(array: Any) -> npt.NDArray[Any]:
-    """The cells as they lie in memory, whatever stands where there is null."""
+    """Return the cells as they are in memory, with any value in place of null."""
     dtype = np.dtype(array.type.to_pandas_dtype())  # `to_numpy` would first import pandas
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 
 def _decimals(array: Any) -> npt.NDArray[np.float64]:
-    """The nearest float64 to each decimal.
+    """Return the nearest float64 to each decimal.
 
-    A quotient or product of two integers that float64 holds is rounded once, and so is the nearest;
-    other decimals go by way of text.
+    A quotient or product of two integers that are exact in float64 is rounded once, which gives the
+    nearest. Other decimals are converted through text.
     """
     values = np.full(len(array), np.nan)
     left = array.is_valid().to_numpy(zero_copy_only=False)

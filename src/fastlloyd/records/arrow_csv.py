@@ -1,11 +1,11 @@
-"""Numbers and ids of text by Arrow's parser, where it is sure to read what Python's does; elsewhere
-Python's is asked.
+"""Numbers and ids of text by Arrow's parser, if it is certain to read the same as Python's;
+otherwise by Python's.
 
-Both round to the nearest float64. But Arrow's parser takes text after a closing quotation mark,
-line breaks within marks, cells of any length, bytes that are not UTF-8, and a byte order mark where
-a chunk begins. So it is given no text with these, and what it finds counts only if every cell is a
-finite number, or is missing in a way that it knows and such records are left out. Of an id Python's
-parser drops the spaces before it.
+Both round to the nearest float64. But Arrow's parser accepts text after a closing quotation mark,
+line breaks within marks, cells of any length, bytes that are not UTF-8, and a byte order mark at
+the start of a chunk. So it gets no text with these. Its result counts only if every cell is a
+finite number, or is missing in a form that it knows while such records are dropped. Python's parser
+removes spaces before an id.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class ArrowText:
         )
 
     def parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
-        """Each chunk, those that follow it, and its numbers or None; meanwhile other threads are at
-        the next ones.
+        """Yield each chunk, with those that follow it, and its numbers or None; other threads parse
+        the next ones meanwhile.
         """
         waiting = deque[tuple[bytes, Future[ColumnBlock | None]]]()
         n_threads = max(
@@ -132,7 +132,7 @@ class ArrowText:
         """Return whether both parsers split the chunk alike: it is UTF-8, no cell is too long, and
         every quotation mark is in its place.
 
-        A cell that is too long would fill one of the windows, which then would have no separator.
+        A cell that is too long would fill one of the windows, which would then have no separator.
         """
         try:
             if not chunk.isascii() and chunk.decode().startswith("\ufeff"):

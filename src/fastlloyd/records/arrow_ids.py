@@ -41,9 +41,7 @@ def check_ids(kind: Any, name: str, source: str) -> str:
 
 
 def ids_in(arrays: Sequence[Any]) -> Ids:
-    """The ids in Arrow arrays of one type, one behind the other; where there is null, one is
-    missing.
-    """
+    """Return the ids in Arrow arrays of one type, in order; null is a missing id."""
     pa = importlib.import_module("pyarrow")
     plain = [
         array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
@@ -62,7 +60,7 @@ def _integers(pa: Any, array: Any) -> IntegerIds:
 
 
 def texts_in(array: Any) -> TextIds:
-    """The ids in an Arrow array of text."""
+    """Return the ids in an Arrow array of text."""
     pa = importlib.import_module("pyarrow")
     text = array.cast(pa.large_string())
     text = text.fill_null("") if text.null_count else text
@@ -72,7 +70,7 @@ def texts_in(array: Any) -> TextIds:
 
 
 def _stored(array: Any, dtype: np.dtype[Any], n: int) -> npt.NDArray[Any]:
-    """n numbers as they lie in memory: those of the array, or where its texts begin and end."""
+    """Return n numbers as they are in memory: those of the array, or the positions of its texts."""
     return (
         np.frombuffer(array.buffers()[1] or b"", dtype, n, array.offset * dtype.itemsize)
         if n

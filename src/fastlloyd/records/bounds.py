@@ -1,6 +1,4 @@
-"""Public bounds of features, as people write them; and, where they were left out, as the data have
-them, which leaks.
-"""
+"""Public bounds of features, as people write them, and bounds from the data, which leak."""
 
 import json
 import math
@@ -51,15 +49,15 @@ _ADVICE = """ of the columns of a file of records, in the units of the file.
 def parse_bounds(
     text: str, columns: Sequence[str], others: Sequence[str] | None = ()
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Public bounds of `columns`: arrays (lower, upper), float64 (n_features,), in the units of the
-    columns.
+    """Return the public bounds of `columns`: arrays (lower, upper), float64 (n_features,), in the
+    units of the columns.
 
     `text` is "LO:HI" for every column, or "name=LO:HI,name2=LO:HI", or the path of a TOML file
-    whose table [bounds] says `name = [lo, hi]` or `name = {lower = lo, upper = hi}`. Bounds may
-    also be stated for `others`, columns that are not used: one list of bounds serves every choice
-    of columns. Where there is no table to know them from, `others` are None, and a file that has
-    all of `columns` may have any others. Raises DataError unless every column gets two finite
-    numbers, the lower one first, and every name is one of these.
+    whose table [bounds] has `name = [lo, hi]` or `name = {lower = lo, upper = hi}`. Bounds may also
+    be stated for `others`, columns that are not used, so that one list of bounds serves every
+    choice of columns. `others` is None if there is no table that has them. Then a file with all of
+    `columns` may have any other names. Raises DataError unless every column gets two finite
+    numbers, the lower one first, and every name is known.
     """
     given = _stated(text, columns)
     if others is None:
@@ -74,14 +72,14 @@ def parse_bounds(
 
 
 def check_names_of_bounds(text: str, columns: Sequence[str], others: Sequence[str]) -> None:
-    """Raise DataError if bounds, as of `parse_bounds`, are stated for what is no column; those that
-    are missing may be so.
+    """Raise DataError if bounds, as in `parse_bounds`, are stated for a name that is not a column;
+    columns may lack bounds.
     """
     _check_known(_stated(text, columns), columns, others)
 
 
 def check_intervals(text: str) -> None:
-    """Raise DataError for bounds, as of `parse_bounds`, that are wrong whatever the columns are."""
+    """Raise DataError for bounds, as in `parse_bounds`, that are wrong for any columns."""
     if "=" not in text and not text.lower().endswith(".toml"):
         _check_interval("every column", *_stated(text, [""])[""])
         return
@@ -91,8 +89,8 @@ def check_intervals(text: str) -> None:
 
 
 def bounds_template(columns: Sequence[str]) -> str:
-    """A TOML file for `parse_bounds` with a line to fill in for each column: names, and nothing
-    that records tell.
+    """Return a TOML file for `parse_bounds` with a line to fill in for each column. It contains
+    names, and nothing that records reveal.
     """
     return (
         TEMPLATE_HEADING
@@ -104,8 +102,9 @@ def bounds_template(columns: Sequence[str]) -> str:
 def bounds_file(
     columns: Sequence[str], lower: npt.ArrayLike, upper: npt.ArrayLike, remarks: Sequence[str]
 ) -> str:
-    """A TOML file for `parse_bounds` with bounds that were found, float64 (n_features,); remarks :
-    sentences, a line each.
+    """Return a TOML file for `parse_bounds` with bounds that were found, float64 (n_features,).
+
+    remarks : sentences, one line each.
     """
     ends = np.array([lower, upper], dtype=np.float64).T.tolist()
     lines = (
@@ -116,7 +115,7 @@ def bounds_file(
 
 
 def _keys(columns: Iterable[str]) -> Iterator[str]:
-    """Names as TOML has them on the left."""
+    """Return the names as TOML keys."""
     return (tomli_w.dumps({name: 0}).rpartition(" = ")[0] for name in columns)
 
 
@@ -153,7 +152,9 @@ def _given(
 
 
 def _refuse_two_ways(bounds: Any, n_features: int) -> None:
-    """Refuse what may mean (lower, upper), or a pair for each feature. A tuple is the former."""
+    """Raise PlanError for bounds that may mean (lower, upper) or a pair for each feature. A tuple
+    means the former.
+    """
     two_ways = ""
     if frame_of(bounds) is not None:
         two_ways = "a data frame"
@@ -197,7 +198,7 @@ def _pair(
 
 def _by_label(pair: tuple[Any, Any], columns: Sequence[str] | None) -> tuple[Any, Any]:
     """Return both ends, with labelled ones in the order of the columns. Raises DataError for labels
-    that are no columns.
+    that are not columns.
     """
     labels = [labels_of(end) for end in pair]
     if all(each is None for each in labels):
@@ -354,11 +355,11 @@ def _check_interval(where: str, lower: float, upper: float) -> None:
 def data_bounds(
     blocks: Iterable[npt.ArrayLike],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Smallest and largest value per feature, float64 (n_features,) each; a constant feature gets
-    room on both sides.
+    """Return the smallest and largest value per feature, float64 (n_features,) each; a constant
+    feature gets room on both sides.
 
-    blocks : records (n_i, n_features), at least one. Exact outputs of the records: using them as
-    public bounds leaks them.
+    blocks : records (n_i, n_features), at least one. These are exact outputs of the records: using
+        them as public bounds leaks them.
     """
     tables = (np.asarray(block) for block in blocks)
     ends = [
@@ -372,8 +373,8 @@ def data_bounds(
 
 
 def _over_records(of: Callable[..., npt.NDArray[Any]], X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The least or greatest of each column, of(X, axis=0): NumPy's loops run along rows, so short
-    rows are joined.
+    """Return the smallest or largest of each column, of(X, axis=0); short rows are joined, because
+    NumPy's loops run along rows.
     """
     whole = len(X) // _ROWS_JOINED * _ROWS_JOINED
     if not whole or not X.flags.c_contiguous:

@@ -1,4 +1,4 @@
-"""Cells of text: which are numbers, and which are missing."""
+"""Cells of text: which of them are numbers, and which are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns are meant."""
+"""Choice of columns: by name, or all columns of numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)?(_level_\d+
 
 
 class ColumnKind(enum.Enum):
-    """Columns that are chosen by what they hold, not by name."""
+    """Columns that are chosen by their content, not by name."""
 
     NUMERIC = "numbers, as the format says, or the first records of a text file"
 
@@ -38,8 +38,8 @@ def chosen(
     `is_number` accepts for NUMERIC.
 
     A column without a name is an index that some program wrote. It can be left out, but is never
-    taken for a feature unasked. The same is true of `unit`, the column of the ids, and of the
-    columns in `index`, which the source says are an index. Raises DataError for a name that is
+    used as a feature by default. The same is true of `unit`, the column of the ids, and of the
+    columns in `index`, which the source marks as an index. Raises DataError for a name that is
     unknown or repeated, and if no column is left. The error says `where` in the `source` the names
     are.
     """
@@ -93,7 +93,7 @@ def is_index(name: str) -> bool:
 
 
 def place(names: Sequence[str], name: str, source: str) -> int:
-    """The index of a column among all `names`. Raises DataError."""
+    """Return the index of a column among all `names`. Raises DataError."""
     if not name or name not in names:
         known = [other for other in names if other]
         raise DataError(
@@ -104,12 +104,12 @@ def place(names: Sequence[str], name: str, source: str) -> int:
 
 
 def unit_place(names: Sequence[str], unit: str | None, source: str) -> int | None:
-    """The index of the column of ids among all `names`, None if none is asked for. Raises
-    DataError.
+    """Return the index of the column of ids among all `names`, or None if ids are not asked for.
+    Raises DataError.
     """
     return None if unit is None else place(names, unit, source)
 
 
 def numbered(n: int) -> list[str]:
-    """Names for columns that have none: x1, x2, ..."""
+    """Return names for columns that have none: x1, x2, ..."""
     return [f"x{i}" for i in range(1, n + 1)]

@@ -1,9 +1,8 @@
-"""Declared types of columns, whatever library declares them: which are numbers, and what the others
-hold.
+"""Declared types of columns in any library: which are numbers, and what the others contain.
 
-One table for NumPy, pandas, Polars, Arrow and Dask, so that a column is a number at every door or
-at none. Types decide, never what a cell says: text of digits is text. A column of Python objects
-has no type of its own, so the types of its cells decide.
+There is one table for NumPy, pandas, Polars, Arrow and Dask, so that a column is a number in all
+inputs or in none. Types decide, never the value of a cell: text of digits is text. A column of
+Python objects has no type of its own, so the types of its cells decide.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Holds(enum.Enum):
 
 
 class Content(NamedTuple):
-    """A kind of content, and the name of the type where the kind says too little."""
+    """Kind of content, and the name of the type if the kind says too little."""
 
     holds: Holds
     type_name: str = ""
@@ -90,7 +89,8 @@ _GONE = ("NoneType", "NAType")  # of Python and pandas
 
 
 def content(declared: Any) -> Content:
-    """Return what a column of this type holds; OBJECTS where only its cells tell (`numbers_in`).
+    """Return the content of a column of this type, or OBJECTS if only its cells tell
+    (`numbers_in`).
 
     declared : a dtype of NumPy, pandas or Polars, or a type of Arrow.
     """
@@ -104,11 +104,11 @@ def content(declared: Any) -> Content:
 
 
 def numbers_in(cells: Iterable[Any]) -> tuple[npt.NDArray[np.float64] | None, Content]:
-    """Return the nearest float64 to each cell, (n,), NaN where it is missing; None unless every
-    cell is of a type of real numbers, or None or NA.
+    """Return the nearest float64 to each cell, (n,), NaN if it is missing, or None unless every
+    cell has a type of real numbers, or is None or NA.
 
-    Numbers are Python's, NumPy's, decimals and fractions. What float64 cannot hold is infinite.
-    No object is asked what number it may be.
+    Numbers are Python's, NumPy's, decimals and fractions. A number beyond float64 becomes infinite.
+    No method of an object is called to get its number.
     """
     cells = list(cells)
     kinds = set(map(type, cells))

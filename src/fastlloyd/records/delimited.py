@@ -1,4 +1,4 @@
-"""Text files: cells between commas, semicolons or tabs."""
+"""Text files: cells separated by commas, semicolons or tabs."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class DelimitedFile(Reader):
 
     Cells are separated by commas, or by semicolons or tabs if the first line has these and no
     comma. The first line is a header if no cell of it is a number; otherwise the columns are called
-    x1, x2, ... Blank lines are passed over, except between the records of a table of one column,
-    where they are missing cells. Every row must have the cells of all columns, chosen or not. A
-    cell is missing if it is empty, NA, NaN, null or ?. An id, of column `unit`, is the cell's text
-    as it stands, without spaces before it.
+    x1, x2, ... Blank lines are skipped, except between the records of a table of one column, where
+    they are missing cells. Every row must have the cells of all columns, chosen or not. A cell is
+    missing if it is empty, NA, NaN, null or ?. An id, of column `unit`, is the cell's text without
+    spaces before it.
 
     Raises DataError, naming file, line and column but never a value, if the file cannot be read or
     holds no records, if a row has too few or too many cells, or if a chosen cell is not a number or
@@ -80,7 +80,7 @@ class DelimitedFile(Reader):
                 at_the_end.pop_all()
 
     def _look_at(self, coming: Iterator[bytes], columns: Columns, unit: str | None) -> None:
-        """Learn from the first lines what the columns are. Raises DataError."""
+        """Find the columns from the first lines. Raises DataError."""
         path = self._path
         names, where, parser, rows = self._begin(coming)
         head = list(
@@ -116,9 +116,7 @@ class DelimitedFile(Reader):
         )
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Read the file from its beginning: float64 (n_i, n_features), NaN where a cell is
-        missing.
-        """
+        """Read the file from its beginning: float64 (n_i, n_features), NaN for a missing cell."""
         source = self._chunks()
         coming: Iterator[bytes] = source
         if self._once:
@@ -138,7 +136,7 @@ class DelimitedFile(Reader):
                     yield numbers
 
     def place(self, record: int) -> str:
-        """Give the number of its line; not for what comes through a pipe."""
+        """Return the number of the record's line, except for a pipe."""
         with closing(self._chunks()) as coming:
             _, _, parser, rows = self._begin(coming)
             return f"line {next(islice(chain(rows, parser.every(coming)), record - 1, None))[0]}"
@@ -147,7 +145,7 @@ class DelimitedFile(Reader):
         return chunks(self._path, chain([FIRST_BYTES], repeat(self._chunk_bytes)))
 
     def _begin(self, coming: Iterator[bytes]) -> tuple[list[str], str, RowSplitter, Iterator[Row]]:
-        """Names of the columns and where they stand, the parser, and the records of the first
+        """Return names and positions of the columns, the parser, and the records of the first
         chunk.
         """
         parser = RowSplitter(self._path)
@@ -170,10 +168,10 @@ class DelimitedFile(Reader):
         )
 
     def _parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
-        """Further chunks, each with those that follow it, and with its numbers where Arrow is there
-        and sure of them.
+        """Yield further chunks, each with those that follow it, and with its numbers if Arrow is
+        installed and certain of them.
 
-        In a table of one column, blank lines mean something.
+        In a table of one column, blank lines have a meaning.
         """
         for chunk in (
             coming
@@ -192,8 +190,8 @@ class DelimitedFile(Reader):
             yield with_ids(self._numbers(block), self._ids(block))
 
     def _ids(self, rows: Sequence[Row]) -> TextIds | None:
-        """The ids of records whose cells were looked at, if they were asked for. Raises DataError
-        for the first one missing.
+        """Return the ids of checked records, if they were asked for. Raises DataError for the first
+        missing one.
         """
         if self._unit is None:
             return None
@@ -203,11 +201,11 @@ class DelimitedFile(Reader):
         return ids
 
     def _numbers(self, rows: Sequence[Row]) -> npt.NDArray[np.float64]:
-        """Return the chosen cells, float64 (n, n_chosen), NaN where one is missing. Raises
-        DataError for the first fault.
+        """Return the chosen cells, float64 (n, n_chosen), NaN for a missing one. Raises DataError
+        for the first fault.
 
-        A missing cell costs what one exception costs, and changes nothing for the cells around it:
-        who watches the time of a pass does not see where values are missing.
+        A missing cell costs as much time as one exception, and does not change the time of other
+        cells. So the time of a pass does not show where values are missing.
         """
         width, several = len(self.names), len(self._chosen) > 1
         picked = map(itemgetter(*self._chosen), [cells for _, cells in rows if len(cells) == width])
@@ -228,7 +226,7 @@ class DelimitedFile(Reader):
         return numbers.reshape(len(rows), len(self._chosen))
 
     def _faults(self, rows: Sequence[Row]) -> Iterator[str]:
-        """Look at all cells again: where something is wrong, and what."""
+        """Check all cells again; yield the place of each fault, and the fault."""
         for line, cells in rows:
             if len(cells) != len(self.names):
                 decimals = (
@@ -257,7 +255,7 @@ class DelimitedFile(Reader):
 
 
 def _remedy(cell: str, way_out: str) -> str:
-    """Return the advice for a cell that is no number, by its kind and without showing it."""
+    """Return advice for a cell that is not a number, by its kind and without showing it."""
     if cell.strip().lower() in _ANSWERS:
         return f"write yes and no, or true and false, as 1 and 0, or {way_out}"
     if _COMMAS.fullmatch(cell.strip()):

@@ -1,5 +1,5 @@
-"""Files: which ones a path means, whether one is still what it was; and what systems and codecs
-raise, in one sentence.
+"""Files: which ones a path means, whether one has changed, and errors of systems and codecs as one
+sentence.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ States = Mapping[str, FileState | None]
 
 
 def find(source: str) -> States:
-    """The files that a file, folder, pattern or address means, sorted by path, each with its state
-    (None for a pipe).
+    """Return the files that a file, folder, pattern or address means, sorted by path, each with its
+    state (None for a pipe).
 
-    Of a folder, all files in it and below, but none whose name begins with . or _, as engines call
-    what holds no records, unless the pattern asks for it. Raises DataError where there is none, and
-    where records would count twice.
+    A folder means all files in it and below. Names that begin with . or _, which engines give to
+    files without records, are left out unless the pattern asks for them. Raises DataError if there
+    is no file, and if records would count twice.
     """
     if not source:
         raise DataError("the name of the file is empty; say which records to read")
@@ -96,8 +96,8 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _check_once(found: Mapping[str, os.stat_result]) -> None:
-    """Raise DataError for a file with two names, whose records a run would not protect, and for a
-    path that is no regular file, which may have no end.
+    """Raise DataError for a file with two names, whose records would count twice, and for a path
+    that is not a regular file, because it may have no end.
     """
     seen = dict[tuple[int, int], str]()
     for path, of in found.items():
@@ -110,8 +110,8 @@ def _check_once(found: Mapping[str, os.stat_result]) -> None:
 
 
 def state(path: str) -> FileState | None:
-    """The state of a file, None for what can be read once only (a pipe). Raises DataError where
-    nothing can be read.
+    """Return the state of a file, or None for a pipe, which can be read only once. Raises DataError
+    if nothing can be read.
     """
     if stores.is_address(path):
         return find(path)[path]
@@ -137,8 +137,9 @@ def _state(found: os.stat_result) -> FileState:
 
 
 def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
-    """Open a file or an object. Raises OSError for a file, DataError for an object, whose reading
-    does too.
+    """Open a file or an object.
+
+    Raises OSError for a file, and DataError for an object, both now and while it is read.
     """
     if not stores.is_address(path):
         file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
@@ -151,7 +152,7 @@ def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
 
 
 class _ReadAhead(io.BufferedReader):
-    """Asks a store for a whole buffer each time: every request takes its time to be answered."""
+    """Reader that asks a store for a whole buffer each time, because every request is slow."""
 
     def read1(self, size: int = -1, /) -> bytes:
         """Return the bytes that have arrived, at least one before the end. The base class alone
@@ -163,7 +164,7 @@ class _ReadAhead(io.BufferedReader):
 
 @contextmanager
 def readable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what the file system raises into DataError."""
+    """Turn errors of the file system into DataError."""
     try:
         yield
     except FileNotFoundError:
@@ -176,8 +177,8 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
-    """Open a file for reading bytes, unpacked if its content is gzip's; what file system and codecs
-    raise becomes DataError.
+    """Open a file for reading bytes, unpacked if its content is gzip's; errors of file system and
+    codecs become DataError.
     """
     try:
         with readable(path), cast("io.BufferedReader", open_binary(path)) as raw:
@@ -193,7 +194,7 @@ def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Open a text file as `unpacked` does; text that is not UTF-8 is a DataError too."""
+    """Open a text file as `unpacked` does; text that is not UTF-8 raises DataError too."""
     try:
         with (
             unpacked(os.fspath(path)) as plain,

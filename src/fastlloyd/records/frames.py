@@ -49,7 +49,7 @@ def table_from_frame(
 
 
 class _Frame(Reader):
-    """The chosen columns of a data frame, in one block. Raises DataError for one that holds no
+    """Chosen columns of a data frame, in one block. Raises DataError for a column that is not
     numbers.
     """
 
@@ -103,6 +103,6 @@ class _Frame(Reader):
         return ids_in(getattr(array, "chunks", [array]) or [pa.array([], array.type)])
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """All records at once, if there are any."""
+        """Yield all records at once, if there are any."""
         if self.n_rows:
             yield ColumnBlock(self._arrays, self._ids)

@@ -1,9 +1,9 @@
 """Ids that say which person each record of a block belongs to, if persons may have several records.
 
-An id is a text: the cell as it stands in a text file, an integer in decimal. So 7 is the same
-person in every format, and "007" is another one. A missing id is an empty text, or a word that says
-so (`is_missing`). Records whose person is unknown cannot be protected together, so a missing id is
-refused. Ids are private, and stay out of every repr and message.
+An id is a text: the cell of a text file, or an integer in decimal. So 7 is the same person in every
+format, and "007" is another one. A missing id is an empty text, or a word for that (`is_missing`).
+Records with an unknown person cannot be protected together, so a missing id is refused. Ids are
+private, and no repr or message shows them.
 """
 
 from __future__ import annotations
@@ -126,11 +126,11 @@ class IntegerIds(Ids):
         return self._gaps
 
     def shortened(self) -> npt.NDArray[np.intp]:
-        """See `Ids`: none."""
+        """Return no positions: integers are never shortened."""
         return np.empty(0, dtype=np.intp)
 
     def texts(self) -> list[bytes]:
-        """See `Ids`: in decimal."""
+        """Return the integers in decimal."""
         return [b"%d" % number for number in self._numbers.tolist()]
 
     def cells(self) -> tuple[npt.NDArray[Any], ...]:
@@ -139,7 +139,9 @@ class IntegerIds(Ids):
 
     @classmethod
     def joined(cls, parts: Sequence[IntegerIds]) -> IntegerIds:
-        """See `Ids`. Raises DataError where neither int64 nor uint64 holds all of them."""
+        """Return the integers of all parts. Raises DataError if neither int64 nor uint64 can
+        represent all of them.
+        """
         numbers = [part.cells()[0] for part in parts]
         if (
             len({each.dtype for each in numbers}) > 1
@@ -167,7 +169,7 @@ class TextIds(Ids):
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> TextIds:
-        """The ids that these texts are."""
+        """Return the ids with these texts."""
         return cls(
             np.frombuffer(b"".join(texts), dtype=np.uint8),
             np.fromiter(map(len, texts), np.int64, len(texts)),
@@ -186,8 +188,10 @@ class TextIds(Ids):
         return TextIds(self._letters[before : before + within], self._lengths[start:stop])
 
     def missing(self) -> npt.NDArray[np.bool_]:
-        """See `Ids`. Looked at as text is only what is as short as such a word, or has a space at
-        one end.
+        """Return whether each id is missing, bool (n,).
+
+        Only texts as short as a word for missing, or with a space at one end, are converted to
+        check them.
         """
         found = self._lengths == 0
         ends, there = np.cumsum(self._lengths), np.flatnonzero(~found)
@@ -201,13 +205,15 @@ class TextIds(Ids):
         return np.asarray(found)
 
     def begin_with_a_space(self) -> npt.NDArray[np.bool_]:
-        """Which have a space before them, bool (n,)."""
+        """Return which ids have a space before them, bool (n,)."""
         there = self._lengths > 0
         there[there] = self._letters[(np.cumsum(self._lengths) - self._lengths)[there]] == _SPACE
         return np.asarray(there)
 
     def shortened(self) -> npt.NDArray[np.intp]:
-        """See `Ids`. Looked at as text is only what has a plus sign."""
+        """Return the positions of ids that a spreadsheet has shortened. Only texts with a plus sign
+        are converted to check them.
+        """
         ends = np.cumsum(self._lengths)
         there = np.unique(
             np.searchsorted(ends, np.flatnonzero(self._letters == _PLUS), side="right")

@@ -1,8 +1,8 @@
-"""Tables in memory, whatever holds them: their columns, declared types, and cells as numbers.
+"""Tables in memory of any library: their columns, declared types, and cells as numbers.
 
-Recognised by what they offer, without importing pandas, Polars or Dask. An object of the caller's
-may raise anything when it is asked for cells, in words that hold them: such words are not passed
-on.
+They are recognised by their interfaces, without importing pandas, Polars or Dask. An object of the
+caller's may raise any error when it is asked for cells, and the error may quote cells. Such words
+are not passed on.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ Cells = npt.NDArray[Any]
 
 
 class FrameColumn(NamedTuple):
-    """A column of a data frame. name : as the frame has it, text or not. cells : a column of its
-    library. read : returns the cells as an array of NumPy's, (n,), of numbers or of objects.
+    """Column of a data frame.
+
+    name : as in the frame, text or not. cells : column of its library. read : returns the cells as
+        a NumPy array, (n,), of numbers or of objects.
     """
 
     name: Any
@@ -44,8 +46,8 @@ class FrameColumn(NamedTuple):
     read: Callable[[], Cells]
 
     def numbers(self) -> tuple[Cells | None, Content]:
-        """Return the cells, (n,), of any real dtype, NaN where one is missing; None, and what the
-        column holds, where that is no numbers.
+        """Return the cells, (n,), of any real dtype, NaN for a missing one, or None and the content
+        of the column if it is not numbers.
         """
         said = content(self.declared)
         if said.holds not in (Holds.NUMBERS, Holds.OBJECTS):
@@ -111,7 +113,7 @@ def _is_arrow(X: Any) -> bool:
 
 
 def columns_of(frame: Any) -> list[FrameColumn]:
-    """The columns of a frame of `frame_of`."""
+    """Return the columns of a frame of `frame_of`."""
     if _is_pandas(frame):
         declared = zip(frame.columns, frame.dtypes, strict=True)
         return [_of_pandas(frame.iloc[:, i], *said) for i, said in enumerate(declared)]
@@ -151,12 +153,12 @@ def _arrow(column: Any) -> Cells:
 
 
 def matrix(X: Any, what: str = "X") -> Cells:
-    """Return the cells of a table in memory as an array of any real dtype, NaN where one is
-    missing: (n, n_features), unless X has other dimensions. X itself where it is such an array.
+    """Return the cells of a table in memory as an array of any real dtype, NaN for a missing one:
+    (n, n_features), unless X has other dimensions. If X is such an array, it is returned.
 
-    X : an array, nested sequences, a data frame, or what NumPy takes over; what : its name, for
-    messages. Raises DataError if cells are no numbers, whose `code` is that of `Holds` and whose
-    `field` is the column of a data frame.
+    X : an array, nested sequences, a data frame, or anything that NumPy converts. what : its name,
+        for messages. Raises DataError if cells are not numbers; its `code` is that of `Holds`, and
+        its `field` the column of a data frame.
     """
     if type(X) is np.ndarray and X.dtype.kind in "biuf":
         return X
@@ -231,14 +233,16 @@ def _hides(X: Any) -> bool:
 
 
 def taken_over(X: Any, what: str = "X") -> Any:
-    """X as a data frame where it is one, which a stream gives only once; X itself otherwise."""
+    """Return X as a data frame if it is one, because a stream gives it only once, otherwise X
+    itself.
+    """
     frame = guarded(partial(frame_of, X), what)
     return X if frame is None else frame
 
 
 def names_of(X: Any, what: str = "X") -> tuple[str, ...] | None:
     """Return the names of the columns of the array that `taken_over` returns, or None if X has no
-    names, or one that is no text.
+    names, or a name that is not text.
     """
     frame = guarded(partial(frame_of, X), what)
     if frame is None:
@@ -248,8 +252,8 @@ def names_of(X: Any, what: str = "X") -> tuple[str, ...] | None:
 
 
 def refuse_other_columns(X: Any, what: str, other: Any, other_what: str) -> None:
-    """Raise DataError if two tables in memory both have names of columns, and not the same in the
-    same order; by position, columns would stand for others.
+    """Raise DataError if two tables in memory both have names of columns, but not the same in the
+    same order, because columns are matched by position.
     """
     names, others = names_of(X, what), names_of(other, other_what)
     if names is not None and others is not None and names != others:
@@ -261,7 +265,7 @@ def refuse_other_columns(X: Any, what: str, other: Any, other_what: str) -> None
 
 
 def refusal(where: str, said: Content, field: str | None) -> DataError:
-    """The error that refuses what is not numbers, with what to do; field : the column."""
+    """Return the error for content that is not numbers, with the remedy. field : the column."""
     return DataError(
         f"{where} holds {said.words}; select numeric columns{_REMEDY.get(said.holds, '')}",
         code=said.holds.value,

@@ -1,8 +1,8 @@
 """Arrow IPC files (Feather version 2) and streams.
 
-A file is mapped into memory, and mapped anew every now and then, so that the pages that belong to
-this process stay few. A compressed batch is unpacked whole, so the program that wrote the file has
-decided how much memory that takes.
+A file is mapped into memory, and mapped again now and then, so that few of its pages belong to this
+process. A compressed batch is unpacked whole, so its size, which the writer chose, decides how much
+memory that takes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def open_ipc(
 
 
 def _of_file(pa: Any, source: str) -> Iterator[Any]:
-    """Batches with all columns: to choose some would make Arrow copy what is otherwise only
+    """Yield batches with all columns; if some were chosen, Arrow would copy what is otherwise only
     mapped.
     """
     number, n = 0, 1
@@ -81,7 +81,7 @@ def _of_file(pa: Any, source: str) -> Iterator[Any]:
 
 
 def _of_stream(pa: Any, source: str, fields: list[int]) -> Iterator[Any]:
-    """Batches with the columns of these indices."""
+    """Yield batches with the columns of these indices."""
     with _opened(pa, source, mapped=False) as raw:
         yield from pa.ipc.open_stream(raw, options=pa.ipc.IpcReadOptions(included_fields=fields))
 

@@ -1,5 +1,5 @@
-"""Labels of rows and entries, which pandas objects have: they count, so that nothing that may be
-read by label is taken by position in silence.
+"""Labels of rows and entries in pandas objects. They are respected, so that data with labels are
+never matched by position without notice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from fastlloyd.records.declared import ANOTHER_ORDER
 
 
 def labels_of(values: Any) -> list[Any] | None:
-    """The labels of a pandas Series; None for what has none, and where they only count from 0."""
+    """Return the labels of a pandas Series, or None if it has none, or if they only count from
+    0.
+    """
     index = getattr(values, "index", None)
     # sequences of Python have a method of that name
     if index is None or callable(index) or getattr(values, "ndim", 1) != 1:

@@ -1,4 +1,4 @@
-"""Text in chunks of whole lines, and the rows of cells in them as Python's parser splits them."""
+"""Chunks of whole lines of a text file, and their rows of cells, split as Python's parser does."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ Row = tuple[int, list[str]]  # line number, cells
 
 
 def chunks(path: str, sizes: Iterable[int]) -> Generator[bytes]:
-    """The text of a file in chunks of about these sizes in bytes, each to the end of a line. Raises
-    DataError as `unpacked`.
+    """Yield the text of a file in chunks of about these sizes in bytes, each to the end of a line.
+
+    Raises DataError as `unpacked` does.
     """
     with unpacked(path) as stream:
         left = _read(stream, len(_MARK)).removeprefix(_MARK)
@@ -57,13 +58,13 @@ def _read(stream: io.BufferedReader | gzip.GzipFile, size: int) -> bytes:
 
 
 class RowSplitter:
-    """Splits chunks of text, one after the other, into rows of cells, each with its line, without
-    the blank lines.
+    """Splitter of consecutive chunks of text into rows of cells, each with its line, without the
+    blank lines.
 
     A record is one line. If a quotation mark stays open, a reader of CSV takes the following
-    records for text of that cell, up to the next quotation mark, and gives no sign of it. Only a
-    header may continue in further lines. The first row tells the delimiter and the width. In a
-    table of one column a blank line between records is a missing cell.
+    records for text of that cell, up to the next quotation mark, without any sign. So only a header
+    may span several lines. The first row gives the delimiter and the width. In a table of one
+    column a blank line between records is a missing cell.
     """
 
     def __init__(self, path: str) -> None:
@@ -72,18 +73,20 @@ class RowSplitter:
         self._path, self._line, self._blank, self._n_lines = path, 0, 0, 0
 
     def skip(self, chunk: bytes) -> None:
-        """Count the lines of a chunk that something else has split."""
+        """Count the lines of a chunk that another parser has split."""
         self._line += chunk.count(b"\n") + (
             chunk.count(b"\r") - chunk.count(b"\r\n") if b"\r" in chunk else 0
         )
 
     def every(self, coming: Iterator[bytes]) -> Iterator[Row]:
-        """The rows of all chunks. Raises DataError."""
+        """Yield the rows of all chunks. Raises DataError."""
         for chunk in coming:
             yield from self.of(chain([chunk], coming))
 
     def of(self, coming: Iterator[bytes]) -> Iterator[Row]:
-        """The rows of the next chunk; a header may need the one after it. Raises DataError."""
+        """Return the rows of the next chunk; a header may need the one after it. Raises
+        DataError.
+        """
         self._n_lines = 0
         text = self._lines(coming)
         if not self.delimiter:
@@ -116,7 +119,7 @@ class RowSplitter:
         self._line = before + last
 
     def _lines(self, coming: Iterator[bytes]) -> Iterator[str]:
-        """The lines of chunks, which are asked for one by one."""
+        """Yield the lines of chunks, which are read one by one."""
         for chunk in coming:
             try:
                 lines = list(io.StringIO(chunk.decode(), newline=""))
@@ -127,8 +130,8 @@ class RowSplitter:
 
 
 def _first_row(text: Iterable[str]) -> list[str]:
-    """The lines up to the end of the first row that is not blank, which tells the delimiter; of a
-    long one the first lines.
+    """Return the lines up to the end of the first row that is not blank, or the first lines of a
+    long one. It gives the delimiter.
     """
     lines: list[str] = []
     row = ""

@@ -1,8 +1,8 @@
-"""Arrays that NumPy saved: .npy, one array, and .npz, an archive of them. Nothing pickled is ever
+"""Arrays that NumPy saved: .npy with one array, and .npz, an archive of arrays. Nothing is ever
 unpickled.
 
-Files are read piece by piece and not mapped into memory: when a mapped file is cut short by another
-program, the reading program is ended by the system without a word.
+Files are read piece by piece and not mapped into memory: if another program cuts a mapped file
+short, the system ends the reading program without a message.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _SUFFIX = ".npy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Array:
-    """A saved array: where it lies, and what its header says. `member` : its name in an archive,
-    None for a file of its own.
+    """Saved array: its file and the content of its header. `member` : name in an archive, or None
+    for a file of its own.
     """
 
     path: str
@@ -57,11 +57,11 @@ class _Array:
 
     @property
     def wide(self) -> type[np.float32 | np.float64]:
-        """float32 if it holds every value of the dtype exactly, otherwise float64."""
+        """Dtype float32 if it represents every value exactly, otherwise float64."""
         return np.float32 if np.can_cast(self.dtype, np.float32) else np.float64
 
     def check(self, what: str) -> None:
-        """Raise DataError, which begins with `what` this is, unless it holds numbers."""
+        """Raise DataError, which begins with `what`, unless the array contains numbers."""
         if self.dtype.names is not None:
             raise DataError(
                 f"{what} is a structured array; save its numeric fields as a plain matrix, or"
@@ -76,7 +76,7 @@ class _Array:
             )
 
     def ids_in(self, cells: npt.NDArray[Any]) -> Ids:
-        """Ids that stand in cells of this array."""
+        """Return the ids in cells of this array."""
         if self.dtype.kind in "iu":
             return IntegerIds(cells)
         if self.dtype.kind == "S":
@@ -120,7 +120,7 @@ class _Matrix(Reader):
     ids: str | None
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Blocks (n_i, n_features). An archived array in column-major order is unpacked whole
+        """Yield blocks (n_i, n_features). An archived array in column-major order is unpacked whole
         first.
         """
         array = self.array
@@ -162,15 +162,16 @@ class _Matrix(Reader):
             start += n
 
     def _cells(self, stream: IO[bytes], column: int, start: int, n: int) -> npt.NDArray[Any]:
-        """The next n cells of a column of an array in column-major order."""
+        """Return the next n cells of a column of an array in column-major order."""
         stream.seek(self.array.offset + (column * self.n_rows + start) * self.array.dtype.itemsize)
         return self.array.cells(stream, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns(Reader):
-    """Arrays (n,) of one archive, each a column. They are unpacked side by side. unit : the array
-    of the ids, or () if ids are not asked for.
+    """Arrays (n,) of one archive, one for each column, unpacked in parallel.
+
+    unit : array of the ids, or () if ids are not asked for.
     """
 
     arrays: tuple[_Array, ...]  # of the chosen columns
@@ -181,7 +182,7 @@ class _Columns(Reader):
     ids: str | None
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Blocks (n_i, n_features) in column-major order."""
+        """Yield blocks (n_i, n_features) in column-major order."""
         wide = np.result_type(*(array.wide for array in self.arrays))
         width = len(self.arrays) + sum(array.dtype.itemsize // wide.itemsize for array in self.unit)
         with _damage(self.arrays[0].path), ExitStack() as stack:
@@ -282,7 +283,7 @@ def _matrix(array: _Array, columns: Columns, unit: str | None) -> _Matrix:
 
 
 def _array(path: str, member: str | None) -> _Array:
-    """Read a header. Raises DataError where it asks for more cells than there are."""
+    """Read a header. Raises DataError if it announces more cells than the file has."""
     with _damage(path), _opened(path, member) as stream:
         read = _VERSIONS.get(npy_format.read_magic(stream))
         if read is None:
@@ -308,14 +309,14 @@ def _array(path: str, member: str | None) -> _Array:
 
 
 def _sizes(n: int, width: int) -> Iterator[int]:
-    """Numbers of records of the blocks."""
+    """Return the numbers of records of the blocks."""
     size = max(1, BLOCK_CELLS // width)
     return (min(size, n - start) for start in range(0, n, size))
 
 
 @contextmanager
 def _opened(path: str, member: str | None) -> Iterator[IO[bytes]]:
-    """A file, or a file in an archive, for reading."""
+    """Open a file, or a file in an archive, for reading."""
     if member is None:
         with readable(path), open_binary(path) as file:
             yield file
@@ -331,7 +332,7 @@ def _opened(path: str, member: str | None) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _damage(path: str) -> Iterator[None]:
-    """Turn what damaged files make NumPy and zipfile raise into DataError."""
+    """Turn the errors of NumPy and zipfile for damaged files into DataError."""
     try:
         yield
     except DataError:

@@ -1,5 +1,7 @@
-"""Parquet files. A pass holds one block, one buffer per column and the pages being decoded, however
-long the row groups are.
+"""Parquet files.
+
+A pass needs memory for one block, one buffer per column and the pages being decoded, for row groups
+of any length.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def open_parquet(
 
 
 def row_groups(path: str) -> list[int]:
-    """The number of records of each row group. Raises DataError."""
+    """Return the number of records of each row group. Raises DataError."""
     with errors(path, _WHAT), _opened(path) as file:
         return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
 

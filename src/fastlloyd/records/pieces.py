@@ -1,5 +1,5 @@
-"""Pieces of a source that can be read alone and on any machine: a file, or row groups of one. Also
-the formats, by the suffix of each.
+"""Pieces of a source that can be read separately and on any machine: a file, or row groups of one.
+Also the formats, by suffix.
 
 A folder on the path of a file with a name such as name=value is a column with this value in all
 records of the file, as Hive and Spark write them. Such a column is used only if it is chosen by
@@ -77,15 +77,18 @@ def opener(path: str) -> Opener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Records that can be opened in any process that can reach the file: plain data, which is
-    pickled and compared.
+    """Records that any process with access to the file can open: plain data, which is pickled and
+    compared.
 
-    path : of the file, or its address. columns : names, in the order asked for. state : of the file
-    when it was first opened. n_rows : number of records, or None if only reading tells. groups :
-    row groups of a Parquet file, or None for all of it. before : number of records of the file
-    before the piece. folders : value of each column that the names of folders state, NaN if it is
-    missing, None if it is no number. unit : the column of the ids, or None if ids are not asked
-    for.
+    path : of the file, or its address.
+    columns : names, in the order asked for.
+    state : of the file when it was first opened.
+    n_rows : number of records, or None if only reading tells.
+    groups : row groups of a Parquet file, or None for all of it.
+    before : number of records of the file before the piece.
+    folders : value of each column from the names of folders, NaN if it is missing, None if it is
+        not a number.
+    unit : column of the ids, or None if ids are not asked for.
     """
 
     path: str
@@ -99,7 +102,7 @@ class Piece:
     unit: str | None = None
 
     def open(self) -> Reader:
-        """Open it and check its schema. Raises DataError."""
+        """Open the piece and check its schema. Raises DataError."""
         own = self.columns
         if own is not None and own is not NUMERIC:
             own = [name for name in own if name not in self.folders]
@@ -115,8 +118,8 @@ class Piece:
         return _InFolders(reader, self) if self.folders else reader
 
     def split(self) -> list[Piece]:
-        """The piece in parts of about PIECE_CELLS cells, where its format allows that; otherwise
-        itself alone.
+        """Return the piece in parts of about PIECE_CELLS cells if its format allows that, otherwise
+        the piece alone.
         """
         if opener(self.path) is not open_parquet or self.groups is not None:
             return [self]
@@ -132,7 +135,7 @@ class Piece:
 
 
 class _InFolders(Reader):
-    """A reader with the columns that folders state besides its own."""
+    """Reader with additional columns from the names of folders."""
 
     def __init__(self, reader: Reader, piece: Piece) -> None:
         self.n_rows, self.n_ahead = reader.n_rows, reader.n_ahead
@@ -162,7 +165,7 @@ class _InFolders(Reader):
             self._folders[name] = value
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Blocks of the file, with a column for each value that a folder states."""
+        """Yield blocks of the file, with a column for each value from a folder's name."""
         if not self._folders:
             yield from self._reader.blocks()
             return
@@ -176,8 +179,8 @@ class _InFolders(Reader):
 
 
 def folders_of(path: str) -> dict[str, float | None]:
-    """The columns that the names of folders on a path state: their values, NaN if missing, None if
-    not a number.
+    """Return the columns in the names of folders on a path, with their values: NaN if missing, None
+    if not a number.
     """
     found: dict[str, float | None] = {}
     for part in PurePosixPath(path).parts[:-1]:

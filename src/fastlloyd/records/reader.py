@@ -1,4 +1,4 @@
-"""The interface of a format's reader, and the treatment of missing cells.
+"""Interface of a format's reader, and the treatment of missing cells.
 
 Readers put NaN in place of a missing cell. Infinity is a wrong value, and is always refused.
 """
@@ -41,12 +41,12 @@ def complete(
     where: Callable[[int], str],
     first: int,
 ) -> RealArray | ColumnBlock:
-    """The records of a block (n, n_features) in which no cell is missing (NaN); memory order is
-    kept.
+    """Return the records of a block (n, n_features) without missing cells (NaN), in the same memory
+    order.
 
-    `first` is the number of the block's first record, and `where` says where the record of a number
-    stands. Raises DataError for the first record with an infinite cell, or with a missing one
-    unless these are dropped.
+    first : number of the block's first record. where : returns the place of the record of a number.
+        Raises DataError for the first record with an infinite cell, or with a missing one unless
+        these are dropped.
     """
     arrays = block.arrays if isinstance(block, ColumnBlock) else (block,)
     if np.any([wrong_cells(array, missing).any() for array in arrays]):
@@ -79,12 +79,12 @@ def complete(
 
 
 def wrong_cells(values: RealArray, missing: Missing) -> npt.NDArray[np.bool_]:
-    """Which cells are refused: infinite ones, and missing ones unless these are dropped."""
+    """Return which cells are refused: infinite ones, and missing ones unless these are dropped."""
     return np.isinf(values) if missing is Missing.DROP else ~np.isfinite(values)
 
 
 def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
-    """Which records have NaN in one of the features, each (n,)."""
+    """Return which records have NaN in one of the features, each (n,)."""
     gaps: npt.NDArray[np.bool_] = np.isnan(next(iter(features)))
     for values in features:
         gaps |= np.isnan(values)
@@ -108,8 +108,8 @@ class Reader(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Read the file from its beginning: float32 or float64 (n_i, n_features), NaN where a cell
-        is missing.
+        """Read the file from its beginning: float32 or float64 (n_i, n_features), NaN for a missing
+        cell.
         """
 
     def place(self, record: int) -> str:

@@ -1,4 +1,4 @@
-"""The door: from a path to its records."""
+"""Entry of this package: from a path to its records."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def open_records(
 def _pieces(
     source: str, states: files.States, columns: Columns, missing: Missing, unit: str | None
 ) -> list[Piece]:
-    """The files, each with what the names of its folders below the source state."""
+    """Return the files, each with the columns in the names of its folders below the source."""
     base = len(stores.literal(source).rpartition("/")[0] if files.is_pattern(source) else source)
     stated = {path: folders_of(path[base:]) for path in states}
     text = {name for folders in stated.values() for name, value in folders.items() if value is None}
@@ -119,8 +119,8 @@ def _pieces(
 
 
 def _check_no_lake(paths: Iterable[str]) -> None:
-    """Raise DataError if a folder that one of the files lies in, directly or not, is a lake's
-    table: a log says what counts.
+    """Raise DataError if one of the files is inside a data lake's table, whose log says which files
+    count.
     """
     folders = sorted(
         {
@@ -141,7 +141,9 @@ def _check_no_lake(paths: Iterable[str]) -> None:
 
 
 def _around(folder: str) -> list[str]:
-    """The folder and those around it, but those that state a column: they are parts of a table."""
+    """Return the folder and those around it, except those that state a column, which are parts of a
+    table.
+    """
     if stores.is_address(folder):
         scheme, _, rest = folder.partition("://")
         here = PurePosixPath(rest)
@@ -165,8 +167,8 @@ def _has_log(asked: tuple[str, str]) -> bool:
 
 
 def _check_formats(source: str, paths: Iterable[str]) -> None:
-    """Raise DataError for an unknown suffix, for two formats, and for a file beside itself
-    packed.
+    """Raise DataError for an unknown suffix, for two formats, and for a file together with its
+    compressed copy.
     """
     first, *others = every = list(paths)
     known = set(every)
@@ -214,7 +216,7 @@ def read_table(
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
 ) -> Table:
-    """All records of a file at once. Parameters and errors as of `open_records` and
+    """Return all records of a file at once. Parameters and errors are as in `open_records` and
     `RecordFile.blocks`.
     """
     return open_records(path, columns, missing=missing, unit=unit).table()
@@ -227,21 +229,24 @@ def table_or_file(
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
 ) -> Table | RecordFile:
-    """All records at once if they are few, otherwise the file, to be read in passes. Errors as of
-    `read_table`.
+    """Return all records at once if they are few, otherwise the file, to be read in passes.
+
+    Raises errors as `read_table` does.
     """
     return at_once_if_few(open_records(path, columns, missing=missing, unit=unit))
 
 
 def at_once_if_few(file: RecordFile) -> Table | RecordFile:
-    """All records if they are few, otherwise the file. Errors as of `RecordFile.table`."""
+    """Return all records if they are few, otherwise the file. Raises errors as `RecordFile.table`
+    does.
+    """
     return file if _is_large(file) else file.table()
 
 
 def read_csv(
     path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE
 ) -> Table:
-    """All records of a text file, whatever its suffix; see `DelimitedFile`."""
+    """Return all records of a text file with any suffix (`DelimitedFile`)."""
     source = os.fspath(path)
     state = files.state(source)
     return RecordFile(

@@ -1,6 +1,4 @@
-"""Records in one or many files, read as often as needed, in blocks, always with the same
-outcome.
-"""
+"""Records in one or many files, read as often as needed, in blocks, always with the same result."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ Block = RealArray | ColumnBlock
 
 
 class _Array(Reader):
-    """An array, read in one block."""
+    """Array that is read in one block."""
 
     n_ahead = 0
 
@@ -80,7 +78,7 @@ class RecordFile:
 
     @classmethod
     def of_piece(cls, piece: Piece) -> RecordFile:
-        """The records of one piece alone, wherever it is opened; there may be none in it. Raises
+        """Return the records of one piece alone, wherever it is opened; there may be none. Raises
         DataError.
         """
         file = cls(
@@ -91,17 +89,19 @@ class RecordFile:
 
     @classmethod
     def of_array(cls, values: RealArray, columns: Sequence[str], source: str) -> RecordFile:
-        """Records in memory, float32 or float64 (n, number of columns); there may be none."""
+        """Return records in memory, float32 or float64 (n, number of columns); there may be
+        none.
+        """
         file = cls(_Array(values, columns), source, Missing.REFUSE)
         file._least = 0
         return file
 
     def __repr__(self) -> str:
-        """Show names, and no number of records."""
+        """Return a text with names, and without the number of records."""
         return f"RecordFile(columns={self.columns!r}, source={self.source!r})"
 
     def blocks(self) -> Iterator[RealArray]:
-        """Give `column_blocks` as arrays, all of one dtype."""
+        """Yield the blocks of `column_blocks` as arrays, all of one dtype."""
         return map(np.asarray, self.column_blocks())
 
     def table(self) -> Table:
@@ -155,11 +155,11 @@ class RecordFile:
             first += len(block)
 
     def check(self, block: RealArray | ColumnBlock, first: int) -> None:
-        """Raise what `column_blocks` raises for such a block."""
+        """Raise the errors of `column_blocks` for such a block."""
         complete(block, self.columns, self._missing, self._where, first)
 
     def blocks_with_gaps(self) -> Iterator[RealArray]:
-        """Like `blocks`, but records with missing cells are not dropped: NaN stands for such a
+        """Yield blocks as `blocks` does, but keep records with missing cells, with NaN for such a
         cell.
         """
         for first, block in self._pass():
@@ -183,7 +183,7 @@ class RecordFile:
         return place if self._path(index) == self.source else f"{self._path(index)}, {place}"
 
     def _row(self, record: int) -> int:
-        """The number in the source of a record that was kept."""
+        """Return the number in the source of a record that was kept."""
         for first, block in self._pass():
             kept = np.flatnonzero(~np.isnan(np.asarray(block)).any(axis=1))
             if record <= len(kept):
@@ -192,7 +192,7 @@ class RecordFile:
         raise AssertionError("a record that was kept stands in the source")
 
     def _stands(self, row: int) -> tuple[int, int]:
-        """In which piece a record of the last pass stands, and its number in that file."""
+        """Return the piece of a record of the last pass, and its number in that file."""
         index = bisect_right(self._begins, row - 1) - 1
         return index, row - self._begins[index] + (self.pieces[index].before if self.pieces else 0)
 
@@ -204,7 +204,7 @@ class RecordFile:
         return self.pieces[index].path if self.pieces else self.source
 
     def _pass(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """All blocks of a pass, each with the number of its first record."""
+        """Yield all blocks of a pass, each with the number of its first record."""
         self.check_unchanged()
         n, begins = 0, list[int]()
         self._begins = begins  # of this pass, whichever others are under way
@@ -236,9 +236,7 @@ class RecordFile:
             )
 
     def check_unchanged(self, n_rows: int | None = None) -> None:
-        """Raise DataError if a file, or the number of records, is another one than in an earlier
-        pass.
-        """
+        """Raise DataError if a file, or the number of records, differs from an earlier pass."""
         found = None if self._states is None else files.find(self.source)
         if found != self._states or (
             self._rows_read is not None and n_rows not in (None, self._rows_read)
@@ -254,7 +252,7 @@ class RecordFile:
 def _noting(
     blocks: Iterator[RealArray | ColumnBlock], ids: list[Ids]
 ) -> Iterator[RealArray | ColumnBlock]:
-    """The blocks; whose records they are is added to `ids`, where that was asked for."""
+    """Yield the blocks, and add their ids to `ids`, if these were asked for."""
     for block in blocks:
         if (found := ids_of(block)) is not None:
             ids.append(found)
@@ -262,9 +260,7 @@ def _noting(
 
 
 class SeenRecords:
-    """The same records; `see` is called with each block of the next pass, in original units, and
-    forgotten with it.
-    """
+    """Same records, with a callback: `see` gets each block of the next pass, in original units."""
 
     def __init__(
         self, records: Table | RecordFile, see: Callable[[Block], None] | None = None

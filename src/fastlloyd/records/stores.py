@@ -1,8 +1,8 @@
-"""Object stores, through fsspec: which objects an address means, what each is now, and their bytes
-by ranges.
+"""Object stores, through fsspec: the objects that an address means, their present state, and their
+bytes by ranges.
 
-What a store raises becomes a sentence without its words, which may quote tokens. Credentials are
-the environment's; an address holds none.
+Errors of a store become a sentence without their words, which may quote tokens. Credentials come
+from the environment; an address has none.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def is_address(source: str) -> bool:
 
 
 def find(address: str) -> Mapping[str, tuple[int, str]]:
-    """The objects that an address means, by their own addresses: sizes and versions. As
-    `files.find`. Raises DataError.
+    """Return the objects that an address means, by their own addresses, with sizes and versions, as
+    `files.find` does. Raises DataError.
     """
     if re.fullmatch(r"[^/]*://+", address):
         raise DataError(
@@ -67,8 +67,8 @@ def find(address: str) -> Mapping[str, tuple[int, str]]:
 
 
 def is_there(pattern: str) -> bool:
-    """Return whether any object matches this address, as far as it may be seen. Raises DataError if
-    the store does not answer.
+    """Return whether any object matches this address, among those that may be listed. Raises
+    DataError if the store does not answer.
     """
     fs, name = _store(pattern)
     with _answering(pattern), suppress(PermissionError):
@@ -82,12 +82,12 @@ def literal(pattern: str) -> str:
 
 
 def is_hidden(path: str, plain: str) -> bool:
-    """Return whether a name in a path that begins with `plain` begins, after that, with . or _."""
+    """Return whether, in a path that begins with `plain`, a name after that begins with . or _."""
     return re.search("/[._]", f"/{path}"[len(plain) :]) is not None
 
 
 def refuse_twice(first: str, second: str) -> NoReturn:
-    """Raise DataError for a file of two names."""
+    """Raise DataError for a file with two names."""
     raise DataError(
         f"{first} and {second} are one file, whose records would count twice; remove one of them,"
         " or choose by a pattern"
@@ -95,14 +95,14 @@ def refuse_twice(first: str, second: str) -> NoReturn:
 
 
 def open_object(address: str) -> io.RawIOBase:
-    """Open an object for reading. Raises DataError, now and where it is read."""
+    """Open an object for reading. Raises DataError, now and while it is read."""
     fs, name = _store(address)
     with _answering(address):
         return _Object(fs, name, address, fs.info(name)["size"])
 
 
 class _Object(io.RawIOBase):
-    """The bytes of an object, each range asked for when it is read."""
+    """Bytes of an object; each range is requested when it is read."""
 
     def __init__(self, fs: Any, name: str, address: str, size: int) -> None:
         self._fs, self._name, self._address, self._size, self._at = fs, name, address, size, 0
@@ -134,7 +134,7 @@ class _Object(io.RawIOBase):
 
 
 def _store(address: str) -> tuple[Any, str]:
-    """The file system of fsspec for an address, and the name of the object in it."""
+    """Return the file system of fsspec for an address, and the name of the object in it."""
     scheme, _, rest = address.partition("://")
     if (scheme := scheme.lower()) not in PACKAGES:  # what follows may be signed
         raise DataError(
@@ -157,7 +157,7 @@ def _state(info: Mapping[str, Any]) -> tuple[int, str]:
 
 @contextmanager
 def _answering(address: str) -> Iterator[None]:
-    """Turn whatever a store raises into DataError."""
+    """Turn any error of a store into DataError."""
     try:
         yield
     except DataError:

@@ -1,5 +1,5 @@
-"""Records in memory: finite numbers in named columns, and a block of them as columnar files give
-it.
+"""Records in memory: finite numbers in named columns, and blocks of them as columnar files give
+them.
 """
 
 from __future__ import annotations
@@ -124,15 +124,15 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """The number of records, a private number."""
+        """Number of records, a private number."""
         return len(self.values)
 
     def blocks(self) -> Iterator[npt.NDArray[np.float64]]:
-        """All records in one block, as often as asked."""
+        """Yield all records in one block, as often as called."""
         yield self.values
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """All records in one block, with the number of the first."""
+        """Yield all records in one block, with the number of the first."""
         yield 1, with_ids(self.values, self.ids)
 
     def check(self, _block: object, _first: int, /) -> None:
@@ -140,8 +140,8 @@ class Table:
 
 
 def joined(blocks: Iterable[RealArray | ColumnBlock], n_features: int) -> npt.NDArray[np.float64]:
-    """All records of blocks (n_i, n_features) in one float64 array, which grows in place and so is
-    never held twice.
+    """Return all records of blocks (n_i, n_features) in one float64 array, which grows in place and
+    so is never in memory twice.
     """
     cells = array("d")
     for block in blocks:

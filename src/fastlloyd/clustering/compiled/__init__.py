@@ -1,3 +1,3 @@
-"""The inner loops, compiled by numba; imported only where a computation is large enough to repay
-the loading.
+"""Inner loops, compiled by numba; imported only for computations large enough to repay the
+loading.
 """

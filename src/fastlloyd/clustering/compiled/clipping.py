@@ -1,4 +1,4 @@
-"""Offsets of records from points, clipped to a length and normalised to integers: those of
+"""Offsets of records from points, clipped to a length and normalised to integers, equal to those of
 `mechanisms/queries/clipping.py`.
 """
 
@@ -96,7 +96,7 @@ def _offset_four(
 def _offset(
     x: Points, owners: _Unsigned, c: Points, offsets: FloatArray, norms: FloatArray
 ) -> None:
-    """Do as `_offset_four` with one feature."""
+    """Compute one feature of the offsets as `_offset_four` does."""
     for r in range(len(norms)):
         z = np.float64(np.int32(x[r] - c[np.intp(owners[r])]))
         offsets[r] = z
@@ -107,7 +107,7 @@ def _offset(
 def _find_factors(
     squares: FloatArray, radius: float, more_than_units: float, factors: FloatArray
 ) -> None:
-    """Set by what offsets with these squared norms are multiplied: `more_than_units` over their
+    """Set the factors for offsets with these squared norms: `more_than_units` over their
     lengths.
     """
     for r in range(len(squares)):

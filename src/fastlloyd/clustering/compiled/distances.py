@@ -1,20 +1,20 @@
-"""The nearest centroid of every record that has few features, up to `kernels.KEYED_FEATURES`.
+"""Nearest centroid of every record with few features, up to `kernels.KEYED_FEATURES`.
 
 Records are worked on in blocks that stay in the cache, feature by feature, so that the compiler
-turns every loop over records into vector instructions. Blocks are as long as a whole number of
-vectors, so nothing is left to be done one by one. All numbers are integers below 2**53 held in
-float64: sums and products are exact in any order, so that no result depends on how the compiler
-arranges them ("reassoc" and "contract" change nothing).
+turns every loop over records into vector instructions. Blocks have the length of a whole number of
+vectors, so no record is processed singly. All numbers are integers below 2**53 held in float64:
+sums and products are exact in any order, so that no result depends on how the compiler arranges
+them ("reassoc" and "contract" change nothing).
 
-Centroids stand in groups of L, a power of two. The key of a record x and a centroid c orders the
+Centroids are in groups of L, a power of two. The key of a record x and a centroid c orders the
 centroids of a group by distance and then by index:
 
     key = L (|c|^2 - 2 x.c) + index of c in its group.
 
-The least key is that of the nearest centroid, ties going to the lowest index, and its low digits
-are the label; of two groups the later one has it if its score, the rest of the key, is less. L
-follows from the range in which records *may* lie and from the centroids, so that every key is exact
-(`group_size`): what is done with a record is the same for all records.
+The smallest key is that of the nearest centroid, with ties going to the lowest index, and its low
+digits are the label. Between two groups, the later one wins only if its score, the rest of the key,
+is smaller. L follows from the range in which records *may* lie and from the centroids, so that
+every key is exact (`group_size`): what is done with a record is the same for all records.
 """
 
 import numpy as np
@@ -44,11 +44,11 @@ VECTORS = 64
 
 @kernel(REAL(CENTROIDS, read(types.int64, 1)))
 def group_size(centroids: IntArray, limits: IntArray) -> float:
-    """The group size L for records x with |x_j| <= limits[j], (d,); 1 for an empty array, if only
-    (|x| + |c|)^2 < 2**53.
+    """Return the group size L for records x with |x_j| <= limits[j], (d,).
 
-    The largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53: so large may a key be, and all
-    sums on the way to it. At most the number of centroids, rounded up to a power of two.
+    It is the largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53, which bounds keys and
+    all sums before them, and at most the number of centroids, rounded up to a power of two. It is 1
+    for empty limits, if only (|x| + |c|)^2 < 2**53 is known.
     """
     k, d = centroids.shape
     reach = 0.0
@@ -84,8 +84,7 @@ def feature_labels(
     """Set labels (stop - start,) to the nearest centroid of each record of XT[:, start:stop], or to
     k beyond the radius.
 
-    XT : (d, n), worked on in blocks of `rows` records. width : a tuple as long as there are
-    `columns`.
+    XT : (d, n), processed in blocks of `rows` records. width : a tuple of length `columns`.
     """
     A, constants, group = feature_keys(centroids, L)
     block, scratch = np.zeros((A.shape[1], whole(rows))), np.empty((4, whole(rows)))
@@ -134,7 +133,7 @@ def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray,
 
 @helper
 def columns(d: int) -> int:
-    """For how many features there is a loop, at least d."""
+    """Return the number of features, at least d, for which there is a loop."""
     return d if d == 5 else d + d % 2
 
 
@@ -220,7 +219,7 @@ def least_keys(
 def _plane(
     x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Two features: four centroids at a time, everything in registers."""
+    """Compute keys for two features: four centroids at a time, all in registers."""
     for c in range(0, len(constants), 4):
         n0, n1, n2, n3 = constants[c], constants[c + 1], constants[c + 2], constants[c + 3]
         a0, a1, a2, a3 = A[c, 0], A[c + 1, 0], A[c + 2, 0], A[c + 3, 0]
@@ -236,7 +235,9 @@ def _plane(
 def _four_features(
     x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Four features: two centroids at a time, in registers; u and v are their constants."""
+    """Compute keys for four features: two centroids at a time, in registers. u, v : their
+    constants.
+    """
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
     for r in range(m // VECTORS * VECTORS):
@@ -249,7 +250,7 @@ def _four_features(
 def _five_features(
     x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Five features, like four."""
+    """Compute keys for five features, as for four."""
     x0, x1, x2, x3, x4 = x[0], x[1], x[2], x[3], x[4]
     a0, a1, a2, a3, a4, b0, b1, b2, b3, b4 = (
         a[0],
@@ -273,7 +274,7 @@ def _five_features(
 def _six_features(
     x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Six features, like four."""
+    """Compute keys for six features, as for four."""
     x0, x1, x2, x3, x4, x5 = x[0], x[1], x[2], x[3], x[4], x[5]
     a0, a1, a2, a3, a4, a5 = a[0], a[1], a[2], a[3], a[4], a[5]
     b0, b1, b2, b3, b4, b5 = b[0], b[1], b[2], b[3], b[4], b[5]
@@ -287,7 +288,9 @@ def _six_features(
 def _eight_features(
     x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Eight features, like four; each sum in two parts, which do not wait for each other."""
+    """Compute keys for eight features, as for four; each sum has two parts that can be computed at
+    once.
+    """
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
     b0, b1, b2, b3, b4, b5, b6, b7 = b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]
@@ -327,7 +330,7 @@ def _labels_within(
 def _keep_lesser(
     best: FloatArray, L: float, start: float, scores: FloatArray, found: FloatArray, m: int
 ) -> None:
-    """Keep the lesser scores, and their centroids, of earlier groups and of one whose first
+    """Keep the smaller scores and their centroids, of earlier groups and of the group whose first
     centroid is `start`.
     """
     share = 1.0 / L

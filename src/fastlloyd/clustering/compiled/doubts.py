@@ -1,10 +1,10 @@
-"""The nearest centroids of records that `filter.py` leaves in doubt, by squared distances, which
-are exact integers.
+"""Nearest centroids of records that `filter.py` leaves in doubt, by squared distances, which are
+exact integers.
 
-Where a record has few features, it is compared with all centroids, and 64 such records take as long
-as one. Where it has many, it is compared with those centroids whose scores say that they may be the
-nearest. Records are copied some at a time before their distances are worked out: a processor waits
-for numbers that it has just written.
+With few features, a record is compared with all centroids, and 64 such records take as long as one.
+With many features, it is compared with those centroids that, by their scores, may be the nearest.
+Several records are copied before their distances are computed, because a processor waits for
+numbers that it has just written.
 """
 
 from typing import Any
@@ -57,10 +57,13 @@ def decide_columns(
     """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact
     arithmetic.
 
-    C, norms : centroids and their squared norms, filled with centroids that are infinitely far away
-    to an even number, and with zeros to 4 features or a multiple of eight. k : the label beyond the
-    radius. aside, width : `ASIDE` of the width, which is a tuple of that length. Of no record in
-    doubt it makes as much as of one: so some of them, up to 64, take the time of none.
+    C, norms : centroids and their squared norms, filled with infinitely distant centroids to an
+        even number, and with zeros to 4 features or a multiple of eight.
+    k : label beyond the radius.
+    aside, width : `ASIDE` of the width, which is a tuple of that length.
+
+    Without doubtful records the work is the same as for one, so that up to 64 of them take no extra
+    time.
     """
     records, squares, scratch = (
         np.zeros((C.shape[1], aside + PADDING)),
@@ -96,8 +99,9 @@ def _nearest(
     m: int,
     width: Width,
 ) -> None:
-    """Set least to the least scores |c|^2 - 2 x.c of m records, and found to their c. The array x
-    (features, m) holds -2 x.
+    """Set `least` to the smallest scores |c|^2 - 2 x.c of m records, and `found` to their c.
+
+    x : (features, m), contains -2 x.
     """
     least[:m] = np.inf
     found[:m] = 0.0
@@ -155,8 +159,8 @@ def _compare_eight(
     found: FloatArray,
     m: int,
 ) -> None:
-    """Do as `_compare_four` with eight features; each sum in two parts, which do not wait for each
-    other.
+    """Compare as `_compare_four` does, with eight features; each sum has two parts that can be
+    computed at once.
     """
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     a0, a1, a2, a3, n0, one = C[c, 0], C[c, 1], C[c, 2], C[c, 3], norms[c], float(c)
@@ -248,10 +252,10 @@ def decide_rows(
     squared_radius: float,
     labels: Labels,
 ) -> None:
-    """Do as `decide_columns` with records X[start + i], compared with centroids whose scores are at
-    most limits[i].
+    """Set labels as `decide_columns` does, for records X[start + i] and the centroids with scores
+    of at most limits[i].
 
-    products, constants : see `filter.propose`; `first` is the first of their records.
+    products, constants : as in `filter.propose`. first : the first of their records.
     """
     chunks, _, size, R = products.shape
     records = np.zeros((ASIDE_ROWS, C.shape[1]))

@@ -1,9 +1,9 @@
-"""Before and after the matrix products of `clustering/filter.py`: records to float32, and scores to
-labels.
+"""Code before and after the matrix products of `clustering/filter.py`: records to float32, and
+scores to labels.
 
-Records stand in parts of R, feature by feature (parts, d, R) or record by record (parts, R, d).
-Loops over the records of a part have no branches, so that the compiler makes vector instructions of
-them. A record in doubt is looked at on its own.
+Records are in parts of R, feature by feature (parts, d, R) or record by record (parts, R, d). Loops
+over the records of a part have no branches, so the compiler can use vector instructions. A record
+in doubt is processed singly.
 """
 
 from typing import Any
@@ -157,13 +157,15 @@ def propose(
     doubtful: Labels,
     n: int,
 ) -> int:
-    """Set labels to the nearest of k centroids, or to k beyond the radius, and put records in doubt
-    behind n others.
+    """Set labels to the nearest of k centroids, or to k beyond the radius, and append records in
+    doubt to n others; return their number.
 
-    Return how many those are now. first : the first of the records. m : the number of records of
-    the block, which is at most that of `squares`, `labels`, `limits` and `doubtful`. limits : the
-    largest scores that the nearest centroids may have. products : A X^T (chunks, parts, centroids
-    of a chunk, R). share, most : e, and 4 e times the largest |c|^2.
+    first : first of the records.
+    m : number of records of the block, at most the length of `squares`, `labels`, `limits` and
+        `doubtful`.
+    limits : largest scores that the nearest centroids may have.
+    products : A X^T (chunks, parts, centroids of a chunk, R).
+    share, most : e, and 4 e times the largest |c|^2.
     """
     chunks, parts, size, R = products.shape
     scratch, integers = np.empty((2, R), np.float32), np.empty((2, R), np.int32)
@@ -205,8 +207,8 @@ def propose(
 def _least_two(
     products: Any, constants: Any, start: int, best: Any, second: Any, found: Labels
 ) -> None:
-    """Take the scores products + constants (centroids, R) of further centroids, from the `start`-th
-    on, into account.
+    """Update the two smallest scores with products + constants (centroids, R) of further centroids,
+    from the `start`-th on.
     """
     last = len(products) // 4 * 4
     for c in range(0, last, 4):

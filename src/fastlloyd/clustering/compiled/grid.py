@@ -1,8 +1,8 @@
-"""The grid's inner loops: records to grid points, which of them have a value outside the bounds,
-and how many values of each feature are outside.
+"""Inner loops of the grid: records to grid points, marks of records with a value outside the
+bounds, and the number of such values of each feature.
 
-Every operation is rounded as it is written, so the points are those of NumPy. A record is clipped,
-and marked, by the same operations whether its values lie within the bounds or not.
+Every operation is rounded as written, so the points equal those of NumPy. A record is clipped, and
+marked, by the same operations whether its values lie within the bounds or not.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ _FLOATS, _MARKS, _COUNTS = (types.float32, types.float64), types.boolean[::1], t
 def _column(
     values: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray
 ) -> bool:
-    """Compute what `grid_column` promises, in one loop."""
+    """Compute the result of `grid_column` in one loop."""
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
     finite, n = True, 0
     for r in range(len(points)):
@@ -58,11 +58,14 @@ def _column(
 def grid_column(
     values: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray
 ) -> bool:
-    """One feature of records as `Domain.to_grid` defines it; False if a value is not finite.
+    """Compute one feature of records as `Domain.to_grid` defines it; return False if a value is not
+    finite.
 
-    values : float32 or float64 (n,). frame : lower and upper bound, centre, unit and half width.
-    points : set. outside : bool (n,), set to True for each record whose value is outside the
-    bounds. counts : int64 (1,), grows by the number of these.
+    values : float32 or float64 (n,).
+    frame : lower and upper bound, centre, unit and half width.
+    points : set to the result.
+    outside : bool (n,), set to True for each record with a value outside the bounds.
+    counts : int64 (1,), increased by the number of these values.
     """
     return _column(values, frame, points, outside, counts)
 
@@ -85,10 +88,11 @@ def grid_features(
     outside: _Marks,
     counts: IntArray,
 ) -> bool:
-    """Do as `grid_column` for each feature of the records X[start:stop] (n, d), of any memory
-    order: points (d, n), counts (d,).
+    """Compute all features of the records X[start:stop] (n, d), in any memory order, as
+    `grid_column` does: points (d, n), counts (d,).
 
-    In blocks, so that a record that is read for one feature is still in the cache for the next.
+    It works in blocks, so that a record that is read for one feature is still in the cache for the
+    next.
     """
     d = X.shape[1]
     rows = max(1, BLOCK_CELLS // d)
@@ -110,8 +114,8 @@ def grid_features(
     exact=False,
 )
 def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray) -> bool:
-    """Do as `grid_column` for all features of records X (n, d), record by record: points (n, d),
-    frame (5, d), counts (d,).
+    """Compute all features of records X (n, d), record by record, as `grid_column` does: points (n,
+    d), frame (5, d), counts (d,).
     """
     finite = True
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]

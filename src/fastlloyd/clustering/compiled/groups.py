@@ -1,10 +1,10 @@
-"""The nearest of many points for records of few features: float32 finds its group of sixteen, exact
-numbers find it there.
+"""Nearest of many points for records of few features: float32 finds its group of sixteen, and exact
+numbers find the point in it.
 
-A group's score for a record is the least of its points' (`clustering/filter.py` says what scores
-are). Where the two least of all groups are farther apart than the margin of docs/proofs/filter.md,
-the nearest point is in the first of them, and sixteen exact distances tell which it is. Where they
-are not, the record is in doubt, and `doubts.py` compares it with all points.
+The score of a group for a record is the smallest of its points' scores (`clustering/filter.py`). If
+the two smallest scores of all groups differ by more than the margin of docs/proofs/filter.md, the
+nearest point is in the first of these groups, and sixteen exact distances decide which it is.
+Otherwise the record is in doubt, and `doubts.py` compares it with all points.
 """
 
 from typing import Any
@@ -54,12 +54,13 @@ def group_labels(
     doubtful: Labels,
     width: Width,
 ) -> int:
-    """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop], but for
-    those in doubt.
+    """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop], except for
+    those in doubt; return the number of these.
 
-    Return how many are in doubt; `doubtful` begins with their places.
-    XT : (d, n), d at most 8, worked on in blocks of `rows` records. error : the e of the proof.
-    width : see `distances.feature_labels`.
+    XT : (d, n), d at most 8, processed in blocks of `rows` records.
+    doubtful : begins with the positions of the records in doubt.
+    error : e of the proof.
+    width : as in `distances.feature_labels`.
     """
     A, constants, C, norms, most = _grouped(points, error)
     block, scratch = (
@@ -121,7 +122,7 @@ def _grouped(points: IntArray, error: float) -> tuple[Any, Any, FloatArray, Floa
 
 @helper
 def _keep_two(least: Any, g: np.int32, best: Any, second: Any, found: Labels, m: int) -> None:
-    """Take the least scores of group g into account."""
+    """Update the two smallest scores with those of group g."""
     for r in range(whole(m)):
         score = least[r]
         second[r] = min(second[r], max(best[r], score))
@@ -143,7 +144,9 @@ def _widen(squares: Any, best: Any, error: np.float32, most: np.float32, m: int)
 def _label_in_group(
     XT: Points, i: int, C: FloatArray, norms: FloatArray, g: int, record: FloatArray
 ) -> int:
-    """The lowest index of the points of group g that are nearest to record i; scores are exact."""
+    """Return the lowest index of the points of group g that are nearest to record i; scores are
+    exact.
+    """
     for j in range(len(XT)):
         record[j] = np.float64(XT[j, i])
     least, label = np.inf, 0

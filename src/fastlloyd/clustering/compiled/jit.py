@@ -1,7 +1,7 @@
 """Compilation of kernels by numba, and their machine code on disk.
 
-A kernel is called from Python and runs without the interpreter's lock; what it calls in turn are
-`helper` functions. Types are stated, so that each is compiled once, at its first call.
+A kernel is called from Python and runs without the interpreter's lock; it calls `helper` functions.
+Types are stated, so that each kernel is compiled once, at its first call.
 """
 
 import logging
@@ -40,8 +40,8 @@ WORTH_COMPILING = 1 << 31
 
 
 def read(number: Any, n_dimensions: int, layout: Literal["C", "A"] = "C") -> Any:
-    """The type of an array that is only read: it need not be writeable. Layout "A": with any
-    strides.
+    """Return the type of an array that is only read, so it need not be writeable. Layout "A" allows
+    any strides.
     """
     return types.Array(number, n_dimensions, layout, readonly=True)
 
@@ -53,8 +53,8 @@ CENTROIDS, RECORDS = read(types.int64, 2), read(types.int32, 2)
 
 
 def kernel(*signatures: Any, exact: bool = True) -> Callable[[_Function], _Function]:
-    """Compile for these types. exact : of integers, whose sums and products the compiler may
-    arrange as it likes.
+    """Compile for these types. exact : for integers, whose sums and products the compiler may
+    rearrange.
     """
 
     def compiled_later(function: _Function) -> _Function:
@@ -66,11 +66,10 @@ def kernel(*signatures: Any, exact: bool = True) -> Callable[[_Function], _Funct
 def kernel_by_width(
     widths: Iterable[int], signature: Callable[[Any], Any]
 ) -> Callable[[_Function], dict[int, _Function]]:
-    """Compile for each width that is used: signature(t), t being the type of a tuple of that
-    length, whose `len` is then known.
+    """Compile for each width that is used.
 
-    Where such a tuple is an argument and a branch asks for its length, what the branch never does
-    is not compiled.
+    signature : signature(t), where t is the type of a tuple of that length. The compiler knows the
+        length, so it omits branches that test it and are never taken.
     """
 
     def compiled_later(function: _Function) -> dict[int, _Function]:
@@ -89,28 +88,28 @@ def kernel_by_width(
 
 
 def helper(function: _Function) -> _Function:
-    """Make a function for kernels to call, whose sums and products of exact integers the compiler
-    may arrange as it likes.
+    """Make a function for kernels to call, for exact integers, whose sums and products the compiler
+    may rearrange.
     """
     return cast("_Function", numba.njit(nogil=True, error_model="numpy", fastmath=_EXACT)(function))
 
 
 def rounded_helper(function: _Function) -> _Function:
-    """Make a function for kernels to call, each of whose operations is rounded as it is written."""
+    """Make a function for kernels to call, in which each operation is rounded as written."""
     return cast("_Function", numba.njit(nogil=True, error_model="numpy")(function))
 
 
 def inlined(function: _Function) -> _Function:
-    """Make a function that is compiled as a part of each one that calls it: numbers that are stated
-    there are known here.
+    """Make a function that is compiled into each caller, so that constants of the caller are known
+    in it.
     """
     return cast("_Function", numba.njit(inline="always")(function))
 
 
 def pays(steps: int, *kernels: Callable[..., Any]) -> bool:
-    """Return whether these kernels should do `steps` steps that other code could do, too.
+    """Return whether these kernels should do `steps` steps that other code could do too.
 
-    They should where they are on disk, or where compiling them would have paid by now.
+    They should if they are on disk, or if compiling them would have paid by now.
     """
     mine = [cast("_Kernel", kernel) for kernel in kernels]
     for kernel in mine:
@@ -122,7 +121,7 @@ def pays(steps: int, *kernels: Callable[..., Any]) -> bool:
 
 
 class _Kernel:
-    """A function that is compiled, or read from disk, when it is first called."""
+    """Function that is compiled, or read from disk, when it is first called."""
 
     def __init__(
         self, function: Callable[..., Any], signatures: tuple[Any, ...], exact: bool
@@ -155,11 +154,10 @@ class _Kernel:
         return False
 
     def _compiled(self) -> Any:
-        """Return machine code; what cannot be read from disk or kept there costs a compilation and
-        not the result.
+        """Return machine code. Code that cannot be read from disk or stored there costs a
+        compilation, never the result.
 
-        Numba passes on whatever it meets: no folder that can be written, a full disk, a damaged
-        file.
+        Numba passes on all errors: a folder that cannot be written, a full disk, a damaged file.
         """
         with suppress(Exception):
             return numba.njit(self._signatures, cache=True, **self._options)(self._function)
@@ -171,14 +169,14 @@ class _Kernel:
 
 @cache
 def _announce() -> None:
-    """Say, once, why it takes so long."""
+    """Note, once, why the first call takes long."""
     note(_LOG, logging.INFO, COMPILING)
 
 
 @cache
 def _sources() -> str:
-    """A digest of the files in this folder, whose functions call each other, and of what compiles
-    them for which processor.
+    """Return a digest of the files in this folder, whose functions call each other, and of the
+    compiler and processor.
 
     A program packed into one file may have no files.
     """
@@ -191,7 +189,7 @@ def _sources() -> str:
 
 @kernel(types.void())
 def begin() -> None:
-    """Do nothing: numba loads the rest of itself at the first compilation, which is here, while
+    """Do nothing: numba loads the rest of itself at its first compilation, which is this one, while
     other threads wait.
     """
 

@@ -1,4 +1,4 @@
-"""Sphere packing as `packing.py` does it, point by point."""
+"""Sphere packing as in `packing.py`, point by point."""
 
 import numpy as np
 from numba import types
@@ -17,10 +17,9 @@ def place(
     attempts: int,
     squared_gap: float,
 ) -> int:
-    """Place points (k, d) from the first on, as many as the words are for, as `packing._placed`
-    does.
+    """Place points (k, d) from `first` on, as far as the words suffice, as `packing._placed` does.
 
-    Returns 1; 0 if one finds no place, -1 if a word is rejected.
+    Returns 1, 0 if a point finds no place, or -1 if a word is rejected.
     """
     d, w = len(reach), 0
     n, greatest = np.empty(d, np.uint64), np.empty(d, np.uint64)

@@ -1,9 +1,10 @@
-"""Loops over public points: k-means to the bits of `public_kmeans.py`, as far as they are sure.
+"""Loops over public points: k-means with the same bits as `public_kmeans.py`, as far as they are
+certain.
 
-BLAS may round a distance otherwise than it is rounded here, by no more than a bound. Where the two
-nearest centroids of a point differ by more than that, both find the same one; where they do not,
-the step is left to the caller. So it is with the points that k-means++ draws and chooses. Lloyd's
-sums over points are added up in the order of the points, as NumPy does.
+BLAS may round a distance differently from this code, by at most a known bound. If the two nearest
+centroids of a point differ by more than that, both find the same one. Otherwise the step is left to
+the caller. The same holds for the points that k-means++ draws and chooses. Lloyd's sums over points
+are added up in the order of the points, as NumPy does.
 """
 
 import math
@@ -32,7 +33,9 @@ _UNDERFLOW = 2.0**-1000  # more than all products may have lost to it
 
 
 def blocks_of(points: FloatArray) -> FloatArray:
-    """Points (n, r) feature by feature in blocks (n_blocks, width, WIDTH), filled up with zeros."""
+    """Return points (n, r) feature by feature in blocks (n_blocks, width, WIDTH), padded with
+    zeros.
+    """
     n, r = points.shape
     blocks = aligned(-(-n // WIDTH), _width(r), WIDTH)
     whole, rest = divmod(n, WIDTH)
@@ -43,14 +46,16 @@ def blocks_of(points: FloatArray) -> FloatArray:
 
 
 def row_blocks_of(numbers: FloatArray) -> FloatArray:
-    """Numbers (n,) in blocks (n_blocks, WIDTH), filled up with zeros."""
+    """Return numbers (n,) in blocks (n_blocks, WIDTH), padded with zeros."""
     blocks = aligned(-(-len(numbers) // WIDTH), WIDTH)
     blocks.reshape(-1)[: len(numbers)] = numbers
     return blocks
 
 
 def weighted_rows(points: FloatArray, weights: FloatArray) -> FloatArray:
-    """Points (n, r) times weights (n,) in rows (n, width + 1), each with its weight at the end."""
+    """Return points (n, r) times weights (n,) in rows (n, width + 1), each with its weight at the
+    end.
+    """
     n, r = points.shape
     rows = np.zeros((n, _width(r) + 1))
     np.multiply(points, weights[:, None], out=rows[:, :r])
@@ -59,15 +64,15 @@ def weighted_rows(points: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def squares_of(blocks: FloatArray) -> FloatArray:
-    """|x|^2 of the points x of all blocks, (n_blocks, WIDTH)."""
+    """Return |x|^2 of the points x of all blocks, (n_blocks, WIDTH)."""
     squares = aligned(len(blocks), WIDTH)
     np.einsum("bji,bji->bi", blocks, blocks, out=squares)
     return squares
 
 
 def aligned(*shape: int) -> FloatArray:
-    """Zeros that begin at a line of the cache: the processor takes twice as long to read what lies
-    in two of them.
+    """Return zeros that begin at a cache line, because reading across two lines takes twice as
+    long.
     """
     size = math.prod(shape)
     numbers = np.zeros(size + CACHE_LINE)
@@ -96,11 +101,11 @@ def room_for_choice(
 
 
 def room_for_steps(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the arrays that `lloyd_steps` works with: keys of centroids, sums of rows, and four
-    numbers for each point of a block.
+    """Return the work arrays of `lloyd_steps`: keys of centroids, sums of rows, and four numbers
+    for each point of a block.
 
-    The last lie side by side in one row, so that the compiler sees that they do not overlap. Keys
-    go in pairs: an odd one is beside that of a centroid that is nearest to no point.
+    The last four are in one row, so that the compiler sees that they do not overlap. Keys go in
+    pairs: an odd one is paired with that of a centroid that is nearest to no point.
     """
     keys, sums = np.zeros((k + k % 2, rows.shape[1])), np.zeros((k, rows.shape[1]))
     keys[-1, -1] = np.inf
@@ -141,17 +146,20 @@ def add_centroids(
     trials: FloatArray,
     chosen: IntArray,
 ) -> bool:
-    """Choose points for one start of greedy k-means++ after the first, chosen[0]. Returns False if
-    a choice is not sure.
+    """Choose points for one start of greedy k-means++ after the first, chosen[0]; return False if a
+    choice is not certain.
 
-    squares : of `squares_of`. points : (n, r) around the origin. weights : (n_blocks, WIDTH), 0
-    behind the last point. scale : the sum of weights W times the largest square M. of_points to
-    candidates : of `room_for_choice`. trials : uniform numbers (k - 1, T).
+    squares : of `squares_of`.
+    points : (n, r) around the origin.
+    weights : (n_blocks, WIDTH), 0 after the last point.
+    scale : the sum of weights W times the largest square M.
+    of_points to candidates : of `room_for_choice`.
+    trials : uniform numbers (k - 1, T).
 
     With u = 2**-53, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49
-    M, here and there. A sum S of these distances by weights is known up to e = W g + (n + 2) u S,
-    in whatever order it is added up. Of two sums that differ by more than 8 e here, the same one is
-    less there.
+    M, in this code and in NumPy. A sum S of these distances by weights is known up to e = W g + (n
+    + 2) u S, in any order of addition. If two sums differ by more than 8 e here, the same one is
+    smaller there.
     """
     (n, r), T, n_blocks = points.shape, trials.shape[1], len(blocks)
     nearest, scores, e = (
@@ -200,8 +208,8 @@ def lloyd_steps(
     """Make up to `n_steps` steps, which move the centroids (k, r) in place, and find the labels
     (n,) after the last.
 
-    Returns the number of steps made, one more if the labels are found. It ends where a decision is
-    not sure, and before a step with an empty cluster. lengths (n,) : of points. rows : of
+    Returns the number of steps made, plus one if the labels were found. It stops if a decision is
+    not certain, and before a step with an empty cluster. lengths (n,) : of points. rows : of
     `weighted_rows`. keys, sums, room : of `room_for_steps`.
     """
     k, r = centroids.shape
@@ -256,10 +264,10 @@ def _find_labels(
     labels: IntArray,
     r: int,
 ) -> bool:
-    """Find the nearest centroids; False if one is not sure.
+    """Find the nearest centroids; return False if one is not certain.
 
-    In room are the least score of each point of a block, the second one, the centroid of the least,
-    and another score.
+    room : the smallest score of each point of a block, the second smallest, the centroid of the
+        smallest, and another score.
     """
     n, width, farthest = len(lengths), blocks.shape[1], _farthest(keys)
     for b in range(len(blocks)):
@@ -285,8 +293,9 @@ def _find_labels(
 
 @inlined
 def _find_two_nearest(block: FloatArray, keys: FloatArray, room: FloatArray, width: int) -> None:
-    """The two least scores of each point of a block, and the centroid of the least; width : of the
-    block, stated.
+    """Find the two smallest scores of each point of a block, and the centroid of the smallest.
+
+    width : of the block, as a constant.
     """
     for c in range(0, len(keys), 2):  # two at a time: fewer loads and stores
         first = float(c)
@@ -316,19 +325,19 @@ def _find_two_nearest_of_many_features(
 
 @helper
 def _doubt(length: float, farthest: float, r: int) -> float:
-    """Return the least difference of two scores that decides, for a point x of this length and
+    """Return the smallest difference of two scores that decides, for a point x of this length and
     centroids with |c|^2 up to that of the farthest.
 
-    With u = 2**-53, |c|^2 - 2 x.c is known up to g = 2 (r + 1) u (2 |x| |c| + |c|^2), here and
-    there: of two that differ by more than 4 g here, the same one is less there.
+    With u = 2**-53, |c|^2 - 2 x.c is known up to g = 2 (r + 1) u (2 |x| |c| + |c|^2), in this code
+    and in NumPy. If two scores differ by more than 4 g here, the same one is smaller there.
     """
     return float((r + 2) * 2.0**-49 * (2.0 * length * np.sqrt(farthest) + farthest) + _UNDERFLOW)
 
 
 @helper
 def _farthest(keys: FloatArray) -> float:
-    """The largest |c|^2, but no less than underflow may have taken from it: a far point's products
-    with c are large still.
+    """Return the largest |c|^2, but at least what underflow may have removed, because products of a
+    far point with c are still large.
     """
     largest = _UNDERFLOW
     for c in range(len(keys)):
@@ -347,8 +356,8 @@ def _come_nearer(
     before: FloatArray,
     scores: FloatArray,
 ) -> float:
-    """Take one more centroid into squared distances to the nearest; return their weighted sum, and
-    set those before parts.
+    """Add one centroid to the squared distances to the nearest; return their weighted sum, and set
+    the sums before parts.
     """
     total, part = 0.0, 0
     for b in range(len(blocks)):
@@ -375,8 +384,8 @@ def _add_losses(
     losses: FloatArray,
     scores: FloatArray,
 ) -> None:
-    """The weighted sum of squared distances to the nearest centroid if one of several were one of
-    them, for each of these.
+    """Compute, for each of several centroids, the weighted sum of squared distances to the nearest
+    centroid if it were added.
     """
     width = blocks.shape[1]
     for t in range(len(losses)):
@@ -424,10 +433,10 @@ def _add_losses_of_block(
 def _drawn(
     before: FloatArray, weights: FloatArray, nearest: FloatArray, target: float, slack: float
 ) -> int:
-    """Index of the first point up to which weights times distances exceed the target; -1 if it is
-    not sure.
+    """Return the index of the first point up to which weights times distances exceed the target, or
+    -1 if it is not certain.
 
-    All parts are looked at, and all points of one: where it is takes no more time than elsewhere.
+    All parts are scanned, and all points of one, so the time does not depend on the position.
     """
     part, last = -1, len(before) - 2
     for other in range(len(before)):
@@ -444,7 +453,7 @@ def _drawn(
 
 @helper
 def _set_key(centroid: FloatArray, key: FloatArray) -> None:
-    """-2 c, and |c|^2 at the end, of a centroid c (r,)."""
+    """Set the key of a centroid c (r,): -2 c, and |c|^2 at the end."""
     square = 0.0
     for j in range(len(centroid)):
         key[j] = -2.0 * centroid[j]
@@ -454,7 +463,9 @@ def _set_key(centroid: FloatArray, key: FloatArray) -> None:
 
 @helper
 def _score(block: FloatArray, key: FloatArray, scores: FloatArray) -> None:
-    """|c|^2 - 2 x.c for the points x of a block (width, WIDTH) and the key of a centroid c."""
+    """Compute |c|^2 - 2 x.c for the points x of a block (width, WIDTH) and the key of a centroid
+    c.
+    """
     width = len(block)
     for i in range(WIDTH):
         scores[i] = key[width]

@@ -1,5 +1,5 @@
-"""Sums and counts of the records of each cluster, by given labels; and of two features and few
-clusters, without any.
+"""Sums and counts of the records of each cluster, by given labels; for two features and few
+clusters, without labels.
 """
 
 import numpy as np
@@ -46,8 +46,8 @@ def add_rows(X: Points, start: int, labels: Labels, totals: IntArray) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS, INTEGER))
 def add_features(XT: Points, start: int, labels: Labels, totals: IntArray, room: int) -> None:
-    """Do as `add_rows` with records XT (d, n), two columns at a time: as u + 2^32 v, whose sums
-    tell those of u and of v.
+    """Add records XT (d, n) as `add_rows` does, two columns at a time: as u + 2^32 v, whose sums
+    give those of u and of v.
 
     room : number of coordinates whose sum fits 32 bits.
     """
@@ -117,8 +117,8 @@ def _add_pairs_up(pairs: IntArray, totals: IntArray) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS, INTEGER))
 def add_masked(XT: Points, start: int, labels: Labels, totals: IntArray, room: int) -> None:
-    """Do as `add_features`, but add 0 to the totals of other clusters than a record's own: faster
-    for few clusters.
+    """Add records as `add_features` does, but add 0 to the totals of all other clusters, which is
+    faster for few clusters.
     """
     d, k, rows = len(XT), len(totals) - 1, min(MASKED_ROWS, room)
     for first in range(0, len(labels), rows):
@@ -150,7 +150,7 @@ def _members(owners: Labels, c: np.int32) -> np.int32:
 def _two_by_four(
     x: Points, y: Points, owners: Labels, c: int
 ) -> tuple[tuple[np.int32, np.int32], ...]:
-    """Sums of two features over the records of the clusters c to c + 3, in registers."""
+    """Compute sums of two features over the records of the clusters c to c + 3, in registers."""
     x0, x1, x2, x3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     y0, y1, y2, y3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     c0, c1, c2, c3, none = (
@@ -177,8 +177,8 @@ def _two_by_four(
 def plane_statistics(
     XT: Points, start: int, stop: int, centroids: IntArray, L: float, squared_radius: float
 ) -> IntArray:
-    """Absolute sums and, in the last column, counts (k, 3) of the records of XT[:, start:stop]
-    within the radius.
+    """Return absolute sums and, in the last column, counts (k, 3) of the records of XT[:,
+    start:stop] within the radius.
 
     XT : (2, n). k : at most 4 and L.
     """

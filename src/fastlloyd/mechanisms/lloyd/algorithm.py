@@ -44,8 +44,7 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
 
     def varied(self, **fields: Any) -> "Algorithm":
-        """Return the algorithm with some fields replaced, given in words and numbers; None keeps a
-        field.
+        """Return the algorithm with some fields replaced, given in words and numbers (None: kept).
 
         Raises PlanError.
         """

@@ -1,6 +1,4 @@
-"""Mechanism of Lloyd, SuLloyd, GLloyd and FastLloyd: radii, noise of sums and counts, initial
-centroids.
-"""
+"""Mechanism of Lloyd, SuLloyd, GLloyd and FastLloyd: radii, noise and initial centroids."""
 
 import math
 from fractions import Fraction
@@ -44,9 +42,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         return self.sum_scale, self.count_scale
 
     def question(self, m: "LloydMechanism") -> Moments:
-        """Return the question for sums and counts per cluster: of offsets within the radius, if
-        there is one.
-        """
+        """Return the question for sums and counts per cluster; offsets, if there is a radius."""
         return Moments(
             domain=m.domain,
             n_clusters=m.n_clusters,

@@ -1,3 +1,3 @@
-"""Persons whose rows are read in passes: shares wait on disk, and every pass must see the same
-rows.
+"""Persons whose rows are read in passes: their shares are stored on disk, and every pass must see
+the same rows.
 """

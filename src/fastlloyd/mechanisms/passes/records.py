@@ -1,5 +1,5 @@
-"""Persons whose rows are read anew in every pass: of one holder, or dealt out to the clients of a
-simulation.
+"""Persons whose rows are read again in every pass: of one organisation, or dealt to the clients of
+a simulation.
 """
 
 from collections.abc import Iterator
@@ -40,9 +40,9 @@ class PersonsInPasses:
     """`AllRecords` of persons whose rows are read in blocks with ids, in memory that does not grow
     with their number.
 
-    The first pass finds the shares of each row, which wait on disk. Every pass after it answers,
-    unless its rows are not those of the first. A pass raises what reading the rows raises, and
-    DataError. source : of the rows, for messages.
+    The first pass finds the shares of each row and stores them on disk. Every later pass answers,
+    unless its rows differ from those of the first. A pass raises DataError, and any error in
+    reading the rows. source : of the rows, for messages.
     """
 
     def __init__(self, rows: Rows, run: AnyRun, *, source: str) -> None:
@@ -52,7 +52,7 @@ class PersonsInPasses:
 
     @property
     def n(self) -> int | None:
-        """The number of persons, None before the first pass: private."""
+        """Number of persons, None before the first pass: private."""
         return None if self._spread is None else self._spread[1]
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
@@ -60,11 +60,13 @@ class PersonsInPasses:
         return self.total(query)
 
     def count(self) -> int:
-        """See `answering.AllRecords`: the number of persons."""
+        """Return the number of persons."""
         return self._first()[1]
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """See `answering.AllRecords`; rows have no numbers."""
+        """Return the sum over the rows, each counted once for each of its shares; rows have no
+        numbers.
+        """
         shares, n = self._first()
         total, n_shares = np.zeros(asked.shape, dtype=np.int64), 0
         for first, X in self._rows.again():
@@ -76,7 +78,7 @@ class PersonsInPasses:
         return total, n
 
     def _first(self) -> tuple[NumbersOnDisk, int]:
-        """The shares of all rows, and the number of persons: one pass, the first time."""
+        """Return the shares of all rows, and the number of persons; the first call makes a pass."""
         self._spread = self._spread or spread_in_passes(
             self._rows.first(), self._key, self.share_bits
         )
@@ -84,13 +86,15 @@ class PersonsInPasses:
 
 
 class DealtPersons:
-    """Persons in passes, each at one or more clients, who spread shares of their own over the rows
-    that they have.
+    """Persons in passes, each at one or more clients. Every client spreads its own shares of a
+    person over the rows that it has.
 
-    sizes : how many persons each client has, after the first pass, which is made at once. n_counted
-    : how many persons all of them have at most, each counted at as many clients as the person may
-    be at and has rows for. domain, share_bits : as of `answering.Records`. Raises what reading the
-    rows raises, and DataError.
+    sizes : number of persons of each client, after the first pass, which is made at once.
+    n_counted : largest number of persons of all clients together, each counted at as many clients
+        as may have rows of the person.
+    domain, share_bits : as in `answering.Records`.
+
+    Raises DataError, and any error in reading the rows.
     """
 
     def __init__(self, rows: Rows, run: AnyRun, deal: RandomAssignment, *, source: str) -> None:
@@ -110,7 +114,9 @@ class DealtPersons:
         self._shares, self._clients = dealing.shares.on_disk(), dealing.clients.on_disk()
 
     def answers(self, query: Query) -> list[IntArray]:
-        """The exact answer of each client, int64 of the shape of its question: one pass."""
+        """Return the exact answer of each client, int64 of the shape of its question, in one
+        pass.
+        """
         found, n_shares = [np.zeros(query.shape, dtype=np.int64) for _ in self.sizes], 0
         for first, X in self._rows.again():
             shares, clients = (
@@ -126,10 +132,10 @@ class DealtPersons:
 
 
 class _Dealing(Spreading):
-    """Spreads the shares that each client gives the persons it has.
+    """Collector of the shares that each client gives its persons.
 
-    clients : where the client of each row is collected. sizes : int64 (n_clients,), how many
-    persons each has so far. n_counted : see `DealtPersons`.
+    clients : collects the client of each row. sizes : int64 (n_clients,), number of persons of each
+        so far. n_counted : as in `DealtPersons`.
     """
 
     def __init__(
@@ -177,7 +183,7 @@ class _Dealing(Spreading):
 
 
 def _of_client(dealt: Spill, client: int) -> Iterator[Words]:
-    """The rows that a client has of the one person whose rows were dealt."""
+    """Return the rows that a client has of the one person whose rows were dealt."""
     for words in dealt.rows(client % N_PARTS):
         mine = words[words[:, -1] == client, :-1]
         if len(mine):

@@ -1,8 +1,8 @@
-"""Rows of persons, pass after pass, which must be the same in each: the same points of the same
-persons, in the same order.
+"""Rows of persons, pass after pass, with a check that each pass sees the same points of the same
+persons in the same order.
 
-Shares belong to rows by their place. If rows moved between two passes, a person could have more
-shares than the noise is for.
+Shares belong to rows by position. If rows moved between two passes, a person could have more shares
+than the noise is for.
 """
 
 import os
@@ -27,11 +27,10 @@ Tag = tuple[bytes, ...]
 
 
 class Seal:
-    """The tags of all spans of rows of the first pass, under a key that nothing but this object
-    holds.
+    """Tags of all spans of rows of the first pass, under a key that only this object has.
 
     A tag is that of Poly1305 (RFC 8439), under keys for this span alone, and is never shown. Other
-    rows have the same one with a probability below 2**-70.
+    rows have the same tag with a probability below 2**-70.
     """
 
     def __init__(self) -> None:
@@ -39,13 +38,13 @@ class Seal:
         self._keys = Keystreams(os.urandom(_KEY_BYTES), _LABEL)
 
     def sealing(self, span: int, n: int) -> list[Poly1305]:
-        """Authenticators for n sequences of numbers of a span of rows."""
+        """Return authenticators for n sequences of numbers of a span of rows."""
         keys = self._keys.of(span.to_bytes(8, "big"), n * _KEY_BYTES)
         return [Poly1305(keys[at : at + _KEY_BYTES]) for at in range(0, len(keys), _KEY_BYTES)]
 
 
 class SealedPass:
-    """The tags of the rows of a pass so far; n_rows : how many these are."""
+    """Tags of the rows of a pass so far. n_rows : number of these rows."""
 
     def __init__(self, seal: Seal) -> None:
         self.n_rows = 0
@@ -54,7 +53,7 @@ class SealedPass:
         self._tags: list[Tag] = []
 
     def add(self, X: GridArray, ids: Ids) -> None:
-        """Add rows, grid points (n, n_features), and whose they are."""
+        """Add rows, grid points (n, n_features), and their ids."""
         start = 0
         while start < len(X):
             n = min(SPAN - self.n_rows % SPAN, len(X) - start)
@@ -71,12 +70,12 @@ class SealedPass:
                 self._end_span()
 
     def close(self) -> None:
-        """End the first pass, whose tags are kept."""
+        """End the first pass and keep its tags."""
         self._end_span()
         self._seal.tags = self._tags
 
     def is_unbroken(self) -> bool:
-        """End a later pass: whether its rows were those of the first."""
+        """End a later pass; return whether its rows were those of the first."""
         self._end_span()
         return self._seal.tags == self._tags
 
@@ -87,8 +86,8 @@ class SealedPass:
 
 
 class SealedRows:
-    """Rows on the grid with ids; source : of them, for messages. A pass raises what reading them
-    raises, and DataError.
+    """Rows on the grid with ids. source : of them, for messages. A pass raises DataError, and any
+    error in reading the rows.
     """
 
     def __init__(self, rows: Rows, source: str) -> None:
@@ -96,7 +95,7 @@ class SealedRows:
         self._rows, self._source, self._seal, self._n_rows = rows, source, Seal(), 0
 
     def first(self) -> Iterator[tuple[GridArray, Ids]]:
-        """All rows, and whose they are."""
+        """Yield all rows with their ids, in the first pass."""
         sealing = SealedPass(self._seal)
         for X, ids in self._rows.with_ids():
             if ids is None:
@@ -110,8 +109,8 @@ class SealedRows:
         self._n_rows = sealing.n_rows
 
     def again(self) -> Iterator[tuple[int, GridArray]]:
-        """All rows, each block with the number of the first one. Raises DataError in the end if
-        they are not the same.
+        """Yield all rows, each block with the number of its first row. Raises DataError at the end
+        if they have changed.
         """
         sealing, n_rows = SealedPass(self._seal), 0
         for X, ids in self._rows.with_ids():
@@ -125,7 +124,7 @@ class SealedRows:
             raise self.changed()
 
     def changed(self) -> DataError:
-        """Say that a pass saw other rows than the first."""
+        """Return the error that a pass saw other rows than the first."""
         return DataError(
             f"{self._source}: the records or their order changed after the first pass, and every"
             " pass must see the same; copy the file to a folder where no program changes it, and"

@@ -1,8 +1,7 @@
-"""Numbers that wait on disk, encrypted, in a file without a name, which the system removes with the
-process.
+"""Numbers on disk, encrypted, in a file without a name, which the system removes with the process.
 
 A `Spill` sorts rows of numbers into parts, which are read again one after the other. `Collected`
-takes a number for each row of records, such as its shares, in any order, and gives them back in the
+takes a number for each row of records, such as its shares, in any order, and returns them in the
 order of the rows.
 """
 
@@ -34,19 +33,19 @@ _BLOCK: Final = 64  # bytes of keystream that ChaCha20 numbers with 32 bits
 
 
 class Sheet(NamedTuple):
-    """Piece that was written at once: its beginning and its number."""
+    """Piece that was written at once: its start in the file, and its number."""
 
     start: int
     number: int
 
 
 class Scratch:
-    """A file without a name in the folder for temporary files (TMPDIR), which only this process can
-    read, and by its key.
+    """File without a name in the folder for temporary files (TMPDIR), which only this process can
+    decrypt.
 
-    Each sheet is encrypted by ChaCha20 (RFC 8439) under a key that nothing but this object holds,
-    with its number as the nonce. `close` gives the room on the disk back, as the end of the object
-    does. Raises DataError where the disk is full or not to be used.
+    Each sheet is encrypted by ChaCha20 (RFC 8439) under a key that only this object has, with its
+    number as the nonce. `close`, or the end of the object, frees the space. Raises DataError if the
+    disk is full or cannot be used.
     """
 
     def __init__(self) -> None:
@@ -57,7 +56,7 @@ class Scratch:
         self.close = weakref.finalize(self, self._file.close)
 
     def write(self, numbers: NDArray[np.unsignedinteger]) -> Sheet:
-        """Write numbers behind all others."""
+        """Append numbers to the file."""
         sheet = Sheet(self._end, self._sheets)
         hidden = memoryview(
             self._encrypted(sheet, 0, np.ascontiguousarray(numbers).reshape(-1).view(np.uint8))
@@ -70,7 +69,7 @@ class Scratch:
         return sheet
 
     def read(self, sheet: Sheet, first: int, n_bytes: int) -> NDArray[np.uint8]:
-        """Bytes of a sheet, from that number on."""
+        """Return bytes of a sheet, from the number `first` on."""
         hidden = np.empty(n_bytes, dtype=np.uint8)
         with _on_disk():
             self._file.seek(sheet.start + first)
@@ -83,7 +82,7 @@ class Scratch:
         return np.frombuffer(self._encrypted(sheet, first, hidden), dtype=np.uint8)
 
     def _encrypted(self, sheet: Sheet, first: int, content: NDArray[np.uint8]) -> bytes:
-        """Content that stands in a sheet from a byte on, encrypted, or decrypted."""
+        """Encrypt, or decrypt, the content of a sheet from a byte on."""
         block, skipped = divmod(first, _BLOCK)
         nonce = block.to_bytes(4, "little") + sheet.number.to_bytes(12, "little")
         stream = Cipher(algorithms.ChaCha20(self._key, nonce), mode=None).encryptor()
@@ -117,8 +116,8 @@ class Spill:
         return int(self._sizes[part])
 
     def rows(self, part: int) -> Iterator[Words]:
-        """The rows of a part in pieces of at most HELD_ROWS, as often as asked; nothing is added
-        afterwards.
+        """Yield the rows of a part in pieces of at most HELD_ROWS, as often as called; no row is
+        added afterwards.
         """
         self._write()
         row_bytes = self._width * np.dtype(np.uint64).itemsize
@@ -141,7 +140,7 @@ class Spill:
 
 
 class NumbersOnDisk:
-    """The numbers of rows 0, 1, ...; those of each span of rows are a sheet."""
+    """Numbers of the rows 0, 1, ...; each span of rows is a sheet."""
 
     def __init__(self, scratch: Scratch, sheets: list[Sheet], span: int) -> None:
         self._scratch, self._sheets, self._span = scratch, sheets, span
@@ -158,7 +157,7 @@ class NumbersOnDisk:
 
 
 class Collected:
-    """Numbers of rows as they are found; what is added to a row adds up, from 0."""
+    """Numbers of rows as they are found; numbers added to one row are summed, from 0."""
 
     def __init__(self, n_rows: int) -> None:
         self._n_rows, self._span = n_rows, max(SPAN, -(-n_rows // N_PARTS))
@@ -170,7 +169,7 @@ class Collected:
         self._found.add(parts, (rows << _BITS | numbers)[:, np.newaxis])
 
     def on_disk(self) -> NumbersOnDisk:
-        """All of them."""
+        """Return all numbers, on disk."""
         scratch, sheets = Scratch(), list[Sheet]()
         for part, first in enumerate(range(0, self._n_rows, self._span)):
             numbers = np.zeros(min(self._span, self._n_rows - first), dtype=np.uint16)
@@ -183,7 +182,7 @@ class Collected:
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Turn what the file system raises into DataError."""
+    """Turn errors of the file system into DataError."""
     try:
         yield
     except OSError as error:

@@ -1,11 +1,11 @@
-"""Shares of rows that are read in passes: those of `mechanisms.spread`, bit for bit, in memory that
-does not grow with them.
+"""Shares of rows that are read in passes: equal bit for bit to those of `mechanisms.spread`, in
+memory that does not grow with the rows.
 
-A row waits on disk as four words: the 128 bits of its person, its 64-bit hash, its number. Rows are
-sorted into parts by the first byte of the person, and a part that is still too large by the next
-byte, until the rows of whole persons fit into memory. No byte of the person divides the rows of one
-person: they are sorted into parts by their hash, and of each part no more rows are kept than could
-have a share more than the others.
+A row is stored on disk as four words: the 128 bits of its person, its 64-bit hash, and its number.
+Rows are sorted into parts by the first byte of the person, and a part that is still too large by
+the next byte, until the rows of whole persons fit into memory. If one person has too many rows,
+they are sorted into parts by their hash instead. Of each part, only the rows that may get one share
+more are kept.
 """
 
 import os
@@ -35,8 +35,8 @@ _FIRST_OF_HASH = 16  # of the bytes of a row, after those of the person
 
 
 class RowsOnDisk(NamedTuple):
-    """Rows that wait on disk. n_rows : how many. pieces : returns their words in pieces, in the
-    order of their numbers, as often as called.
+    """Rows on disk. n_rows : their number. pieces : returns their words in pieces, in the order of
+    their numbers, as often as called.
     """
 
     n_rows: int
@@ -46,10 +46,10 @@ class RowsOnDisk(NamedTuple):
 def spread_in_passes(
     rows: Iterable[tuple[GridArray, Ids]], key: bytes, weight_bits: int
 ) -> tuple[NumbersOnDisk, int]:
-    """The shares of each row, in one pass, and how many persons there are: as
-    `mechanisms.spread.shares_of`.
+    """Return the shares of each row and the number of persons, as `mechanisms.spread.shares_of`
+    does, in one pass.
 
-    Raises what reading the rows raises, and DataError where the disk is full.
+    Raises DataError if the disk is full, and any error in reading the rows.
     """
     scratch = Scratch()
     try:
@@ -74,8 +74,8 @@ def count_persons(ids: Iterable[Ids]) -> int:
 def waiting(
     scratch: Scratch, rows: Iterable[tuple[GridArray, Ids]], key: bytes
 ) -> tuple[int, Iterator[RowsOnDisk]]:
-    """Write the rows to disk in parts by the first byte of their person, and return the number of
-    rows and the parts.
+    """Write the rows to disk in parts by the first byte of their person; return the number of rows,
+    and the parts.
     """
     found, n_rows = Spill(scratch, WIDTH), 0
     for X, ids in rows:
@@ -89,17 +89,17 @@ def waiting(
 
 
 def _persons(ids: Ids, key: bytes) -> Words:
-    """The `person_hashes` of each row; each person of a block is hashed once."""
+    """Return the `person_hashes` of each row; each person of a block is hashed once."""
     numbers: dict[bytes, int] = {}
     persons = [numbers.setdefault(each, len(numbers)) for each in ids.texts()]
     return person_hashes(list(numbers), key)[persons]
 
 
 class Spreading:
-    """Spreads the shares of persons whose rows wait on disk.
+    """Collector of the shares of persons whose rows are on disk.
 
-    shares : where they are collected. n_persons : how many persons had theirs so far, in the order
-    of their hashes.
+    shares : collects the shares of rows. n_persons : number of persons so far, in the order of
+        their hashes.
     """
 
     def __init__(self, scratch: Scratch, shares: Collected, weight_bits: int) -> None:
@@ -107,7 +107,7 @@ class Spreading:
         self._scratch, self._bits = scratch, weight_bits
 
     def settle(self, part: RowsOnDisk, byte: int) -> None:
-        """Find the shares of all rows of a part; byte : of the person, the next one to sort by."""
+        """Find the shares of all rows of a part. byte : byte of the person to sort by next."""
         if part.n_rows <= MOST_ROWS:
             self.n_persons += self.whole_persons(np.concatenate(list(part.pieces())))
         elif _are_equal(part, PERSON):
@@ -117,16 +117,16 @@ class Spreading:
                 self.settle(smaller, byte + 1)
 
     def whole_persons(self, words: Words) -> int:
-        """Find the shares of all rows of some persons, uint64 (n, 4), and how many persons these
-        are.
+        """Find the shares of all rows of some persons, uint64 (n, 4); return the number of
+        persons.
         """
         shares, n_persons = spread(words[:, PERSON], words[:, HASH], self._bits)
         self.shares.add(words[:, ROW], shares)
         return n_persons
 
     def one_person(self, part: RowsOnDisk) -> int:
-        """Find the shares of a person with many rows: all have as many, but for one more of those
-        that come first.
+        """Find the shares of a person with many rows: all get the same number, and the first rows
+        one more.
         """
         least, left = divmod(1 << self._bits, part.n_rows)
         for words in part.pieces():
@@ -141,8 +141,10 @@ class Spreading:
     def numbered(
         self, part: RowsOnDisk, byte: int = _FIRST_OF_HASH
     ) -> Iterator[tuple[Words, IntArray]]:
-        """The rows of one person in pieces, and the number of each among those of its hash, int64
-        (n,), in the order of the rows; byte : of person and hash, the next one to sort by.
+        """Yield the rows of one person in pieces, each row with its number among those of its hash,
+        int64 (n,).
+
+        byte : byte of person and hash to sort by next.
         """
         if part.n_rows <= MOST_ROWS:
             words = np.concatenate(list(part.pieces()))
@@ -158,7 +160,7 @@ class Spreading:
                 yield from self.numbered(smaller, byte + 1)
 
     def _sorted(self, part: RowsOnDisk, byte: int) -> Iterator[RowsOnDisk]:
-        """The rows of a part in parts by a byte."""
+        """Sort the rows of a part into parts by a byte."""
         smaller = Spill(self._scratch, WIDTH)
         for words in part.pieces():
             smaller.add(_byte(words, byte), words)
@@ -174,7 +176,7 @@ def _parts(spill: Spill) -> Iterator[RowsOnDisk]:
 
 
 def _byte(words: Words, byte: int) -> NDArray[np.uint8]:
-    """A byte of each row, the first one of a word being its highest."""
+    """Return a byte of each row; the first one of a word is its highest."""
     word, within = divmod(byte, 8)
     return (words[:, word] >> np.uint64(56 - 8 * within)).astype(np.uint8)
 

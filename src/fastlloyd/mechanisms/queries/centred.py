@@ -1,4 +1,4 @@
-"""Spread of the records around a centre: sums of functions of x - g, clipped."""
+"""Spread of the records around a centre: sums of clipped functions of x - g."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,9 @@ from fastlloyd.mechanisms.queries.spaces import radius
 
 @dataclass(frozen=True, kw_only=True)
 class _Centred(Question):
-    """Parameters: `centre` g within the box, and `radius`. Answers are (1, number of columns)."""
+    """Base of queries with the parameters `centre` g within the box, and `radius`. Answers are (1,
+    number of columns).
+    """
 
     domain: Domain
     units: int
@@ -29,7 +31,7 @@ class _Centred(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`centre` and `radius`."""
+        """Parameters `centre` and `radius`."""
         limits = self.domain.half_widths
         return symmetric("centre", limits.shape, limits), radius(limits)
 
@@ -48,7 +50,7 @@ class _Centred(Question):
 
     @property
     def _room(self) -> tuple[int, int]:
-        """The shape of what is added up."""
+        """Shape of the sum."""
         return self.shape
 
     def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
@@ -56,7 +58,7 @@ class _Centred(Question):
         raise NotImplementedError
 
     def _columns(self, total: IntArray) -> IntArray:
-        """The answer that all of them add up to."""
+        """Return the answer, from the sum over all records."""
         return total
 
 
@@ -72,7 +74,7 @@ class ClippedLengths(_Centred):
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """See the class."""
+        """Return the sensitivity derived in the docstring of the class."""
         squared = ((self.units**2,),)
         return Sensitivity(entries=(self.units,), added=squared, replaced=squared)
 
@@ -80,7 +82,7 @@ class ClippedLengths(_Centred):
         return np.array([clipped_lengths(Z, radius, self.units).sum()])
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """A record adds 0 to `units`."""
+        """Return the inequalities: a record adds 0 to `units`."""
         return parts_of_records(answer, 0, self.units, n_records)
 
 
@@ -95,12 +97,12 @@ class ClippedSquares(_Centred):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """A column per feature."""
+        """One part, with a column per feature."""
         return (self.domain.n_features,)
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """See the class."""
+        """Return the sensitivity derived in the docstring of the class."""
         U, ways = self.units, min(2, self.domain.n_features)
         return Sensitivity(entries=(U**2,), added=((U**4,),), replaced=((ways * U**4,),))
 
@@ -110,7 +112,7 @@ class ClippedSquares(_Centred):
         return squares
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """A record adds squares that make |z|**2 <= units**2 together."""
+        """Return the inequalities: a record adds squares whose sum |z|**2 is at most units**2."""
         return parts_of_records(answer, 0, self.units**2, n_records)
 
 
@@ -127,13 +129,15 @@ class SecondMoment(_Centred):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Diagonal, and above it; the latter has no columns where there is one feature."""
+        """Columns of the diagonal, and of the entries above it (none for one feature)."""
         d = self.domain.n_features
         return d, d * (d - 1) // 2
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """See the class; |z_i z_j| <= (z_i**2 + z_j**2) / 2 bounds an entry above the diagonal."""
+        """Return the sensitivity derived in the docstring of the class. An entry above the diagonal
+        has |z_i z_j| <= (z_i**2 + z_j**2) / 2.
+        """
         U = self.units
         return Sensitivity(
             entries=(U**2, U**2 // 2),
@@ -154,8 +158,8 @@ class SecondMoment(_Centred):
         return np.concatenate([total.diagonal(), total[np.triu_indices(len(total), 1)]])[np.newaxis]
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """On the diagonal those of squares; above it |z_i z_j| <= (z_i**2 + z_j**2) / 2, hence the
-        same of their sums.
+        """Return the inequalities: on the diagonal as for squares, above it |z_i z_j| <= (z_i**2 +
+        z_j**2) / 2, hence the same for their sums.
         """
         d = self.domain.n_features
         diagonal, above, (i, j) = (

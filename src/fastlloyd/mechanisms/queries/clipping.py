@@ -1,12 +1,12 @@
 """Vectors clipped to a radius and normalised to integers, which bounds the length of a record.
 
-The same integers come out of compiled code, `clustering/compiled/clipping.py`, and nowhere else.
+Compiled code, `clustering/compiled/clipping.py`, gives the same integers.
 
     clip(z) = z units / max(radius, |z|), rounded towards zero coordinate by coordinate, with |z|
     rounded up to an integer.
 
 Each coordinate is at most units |z_i| / |z| in magnitude, so the integer vector is never longer
-than `units`: nothing is left to rounding. Float64 holds only integers, apart from the quotient and
+than `units`, without any rounding error. Float64 holds only integers, apart from the quotient and
 the root. For these two, IEEE 754's correct rounding suffices:
 
 - For integers 0 <= a, 0 < b, a + b < 2**53, floor(fl(a / b)) = floor(a / b).
@@ -33,7 +33,7 @@ LEAST_ROWS = 256  # of them
 
 
 def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
-    """x - centre of all records of X (n, d), block by block, float64 (n_i, d) in the memory order
+    """Yield x - centre for all records of X (n, d), in blocks, float64 (n_i, d) in the memory order
     of X.
     """
     g = centre.astype(np.float64)
@@ -52,11 +52,11 @@ def clipped_offsets(
     radius: int,
     units: int,
 ) -> Iterator[tuple[int, NDArray[np.int32]]]:
-    """clip(x - c) of the records X[start:stop] and of the points C (k, d) that own them, by
+    """Yield clip(x - c) for the records X[start:stop] and their points c among C (k, d), by
     compiled code.
 
-    owners : (n,) of all records. Block by block: the place of the first record, and int32 (d, n_i),
-    which the next block overwrites.
+    owners : (n,), index of the point of each record. Each block comes with the position of its
+        first record, as int32 (d, n_i), which the next block overwrites.
     """
     from fastlloyd.clustering.compiled.clipping import clip_offsets
 
@@ -75,11 +75,11 @@ def clipped_offsets(
 
 
 def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
-    """Clipped and normalised rows of Z, which is overwritten: integers whose squared norms are at
-    most units**2.
+    """Return the clipped and normalised rows of Z, which is overwritten: integers whose squared
+    norms are at most units**2.
 
-    Z : float64 (n, r), integers with squared norms below 2**53; radius : 1 to 2**27, in the units
-    of Z.
+    Z : float64 (n, r), integers with squared norms below 2**53. radius : 1 to 2**27, in the units
+        of Z.
     """
     lengths = np.maximum(ceil_norms(Z), radius)
     Z *= units
@@ -90,8 +90,8 @@ def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
 
 
 def clipped_lengths(Z: FloatArray, radius: int, units: int) -> FloatArray:
-    """min(|z|, radius) units / radius of each row, |z| and then the result rounded down: integers
-    from 0 to `units`.
+    """Return min(|z|, radius) units / radius of each row, with |z| and then the result rounded
+    down: integers from 0 to `units`.
     """
     lengths = np.minimum(floor_norms(Z), radius)
     scaled: FloatArray = np.floor(lengths * units / radius)
@@ -99,20 +99,20 @@ def clipped_lengths(Z: FloatArray, radius: int, units: int) -> FloatArray:
 
 
 def squared_norms(Z: FloatArray) -> FloatArray:
-    """Squared norms of the rows; exact for integers as long as they stay below 2**53, in whatever
-    order they are added up.
+    """Return squared norms of the rows, exact for integers in any order of addition as long as they
+    are below 2**53.
     """
     squares: FloatArray = np.einsum("ij,ij->i", Z, Z)
     return squares
 
 
 def floor_norms(Z: FloatArray) -> FloatArray:
-    """The largest integers not above the rows' norms."""
+    """Return the largest integers not above the rows' norms."""
     return integer_roots(squared_norms(Z))
 
 
 def ceil_norms(Z: FloatArray) -> FloatArray:
-    """The least integers not below the rows' norms."""
+    """Return the smallest integers not below the rows' norms."""
     squares = squared_norms(Z)
     roots = integer_roots(squares)
     roots += roots * roots < squares
@@ -120,15 +120,16 @@ def ceil_norms(Z: FloatArray) -> FloatArray:
 
 
 def integer_roots(squares: FloatArray) -> FloatArray:
-    """floor(sqrt(n)) of integers 0 <= n < 2**53."""
+    """Return floor(sqrt(n)) of integers 0 <= n < 2**53."""
     roots = np.floor(np.sqrt(squares))
     roots -= roots * roots > squares
     return roots
 
 
 def check_units(units: int) -> None:
-    """Refuse an integer radius for which a product would not be exact. Even, so that half its
-    square is an integer.
+    """Raise PlanError for an integer radius with which a product would not be exact.
+
+    It must be even, so that half its square is an integer.
     """
     if type(units) is not int or not 2 <= units <= MAX_UNITS or units % 2:
         raise PlanError(f"units is {units!r:.40}; expected an even number from 2 to {MAX_UNITS}")
@@ -139,8 +140,8 @@ def _round_towards_zero(values: FloatArray) -> None:
 
 
 def _check_lengths(Z: FloatArray, units: int) -> None:
-    """A theorem, looked at all the same: privacy rests on it, and it rests on how a machine
-    divides.
+    """Check the lengths of clipped vectors, although they are proven: privacy depends on them, and
+    they depend on how a machine divides.
     """
     check_largest(squared_norms(Z).max(initial=0.0), units)
 

@@ -55,8 +55,8 @@ class Histograms(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Return `start`, within the box, and `step`, with which the leaves need not reach farther
-        than the box.
+        """Parameters `start`, within the box, and `step`, with which the leaves do not reach beyond
+        the box.
         """
         B, shape = self.domain.half_widths, (self.domain.n_features,)
         start = Parameter(name="start", shape=shape, least=-B, most=B.copy())
@@ -66,7 +66,7 @@ class Histograms(Question):
 
     @property
     def n_rows(self) -> int:
-        """A row per feature."""
+        """Number of rows: one per feature."""
         return self.domain.n_features
 
     @cached_property
@@ -106,12 +106,14 @@ class Histograms(Question):
         return np.concatenate(levels, axis=1) << self.count_bits
 
     def _leaves(self, x: GridArray, start: int, step: int) -> NDArray[np.int64]:
-        """The leaf of each value of a feature, (n,): integer division, so that edges are exact."""
+        """Return the leaf of each value of a feature, (n,), by integer division, so that edges are
+        exact.
+        """
         return np.clip((x.astype(np.int64) - start) // step, 0, self.n_leaves - 1)
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """No count is below 0, a level of a feature counts every record once, and a node is the sum
-        of its children.
+        """Return the inequalities: no count is below 0, a level of a feature counts every record
+        once, and a node is the sum of its children.
         """
         levels = np.split(answer.astype(np.float64), np.cumsum(self.parts)[:-1], axis=1)
         most = np.array([float(n_records << self.count_bits)])

@@ -1,9 +1,8 @@
-"""Linear inequalities between the entries of an exact answer, which hold for all records and
-parameters.
+"""Linear inequalities between the entries of an exact answer, for all records and parameters.
 
-A noisy answer breaks them by no more than noise can, unless it is not the answer of records. Each
-kind of question lists its own (`Question.inequalities`), at most twice as many as its answer has
-entries.
+A noisy answer breaks them by at most what noise can do, unless it is not the answer of records.
+Each kind of question lists its own (`Question.inequalities`), at most twice as many as its answer
+has entries.
 """
 
 from dataclasses import dataclass
@@ -27,8 +26,8 @@ class Inequality:
     """Inequality left <= right, entry by entry. An absolute value on the left makes two
     inequalities.
 
-    left, right : float64, linear in the answer but for this. terms : the terms of left - right,
-    with weights that broadcast to it.
+    left, right : float64, linear in the answer otherwise. terms : the terms of left - right, with
+        weights that broadcast to it.
     """
 
     left: FloatArray
@@ -39,8 +38,8 @@ class Inequality:
 def parts_of_records(
     entries: IntArray, part: int, most: int, n_records: int
 ) -> tuple[Inequality, ...]:
-    """A record adds nothing below 0 to any of these entries of a part, and at most `most` to all of
-    them together.
+    """Return the inequalities if a record adds nothing below 0 to these entries of a part, and at
+    most `most` to all of them together.
     """
     total = float(sum(entries.ravel().tolist()))  # Python's integers: they do not wrap around
     return (
@@ -56,10 +55,9 @@ def parts_of_records(
 def sums_and_counts(
     answer: IntArray, bounds: IntArray, one: int, n_records: int
 ) -> tuple[Inequality, ...]:
-    """Rows of sums and, last, a count in units of 1 / one: a record adds to one row or none, up to
-    +-bounds and one.
+    """Return the inequalities for rows of sums and, last, a count in units of 1 / one.
 
-    So sums are never larger than bounds times records: |sum| <= bounds (count / one).
+    A record adds at most `bounds` and `one`, to at most one row. So |sum| <= bounds (count / one).
     """
     sums, counts = answer[:, :-1].astype(np.float64), answer[:, -1]
     weights = bounds / one

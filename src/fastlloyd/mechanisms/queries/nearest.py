@@ -1,5 +1,5 @@
-"""Questions about the records nearest to each of some points: their number, and offsets, clipped
-and not dropped.
+"""Questions about the records nearest to each of some points: their number, and their clipped
+offsets.
 """
 
 import math
@@ -46,8 +46,8 @@ class Votes(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`candidates` among the points of the space, int64 (n_candidates, n_coordinates), and what
-        places the records.
+        """Parameters: `candidates` among the points of the space, int64 (n_candidates,
+        n_coordinates), and those of the space.
         """
         limits = self.space.limits
         return (
@@ -57,12 +57,12 @@ class Votes(Question):
 
     @property
     def n_rows(self) -> int:
-        """A row per candidate."""
+        """Number of rows: one per candidate."""
         return self.n_candidates
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """See the class."""
+        """Return the sensitivity derived in the docstring of the class."""
         one = 1 << self.count_bits
         return Sensitivity(entries=(one,), added=((one**2,),), replaced=((2 * one**2,),))
 
@@ -77,7 +77,7 @@ class Votes(Question):
         )
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """A record votes once."""
+        """Return the inequalities: a record votes once."""
         return parts_of_records(answer, 0, 1 << self.count_bits, n_records)
 
 
@@ -103,8 +103,8 @@ class ClippedOffsets(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`centroids` among the space's points, int64 (n_clusters, n_coordinates), `radius`, and
-        what places the records.
+        """Parameters: `centroids` among the space's points, int64 (n_clusters, n_coordinates),
+        `radius`, and those of the space.
         """
         limits = self.space.limits
         centroids = symmetric("centroids", (self.n_clusters, len(limits)), limits)
@@ -112,7 +112,7 @@ class ClippedOffsets(Question):
 
     @property
     def n_rows(self) -> int:
-        """A row per cluster."""
+        """Number of rows: one per cluster."""
         return self.n_clusters
 
     @property
@@ -122,7 +122,7 @@ class ClippedOffsets(Question):
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """See the class."""
+        """Return the sensitivity derived in the docstring of the class."""
         U, l1 = self.units, math.isqrt(len(self.space.limits) * self.units**2)
         return Sensitivity.of_rows(
             self.n_clusters, entry=U, squared=U**2, l1=l1, count=1 << self.count_bits
@@ -152,7 +152,7 @@ class ClippedOffsets(Question):
 def _plain_sums(
     points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int
 ) -> IntArray:
-    """Sums of clipped offsets and, in the last column, counts (k, r + 1)."""
+    """Return sums of clipped offsets and, in the last column, counts (k, r + 1)."""
     C = centroids.astype(np.float64)
     sums = np.zeros(centroids.shape, dtype=np.int64)
     for start, stop in kernels.blocks(len(points), len(C[0]), None):
@@ -166,7 +166,7 @@ def _plain_sums(
 def _compiled_sums(
     points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int
 ) -> IntArray:
-    """The integers of `_plain_sums` on all cores, where there are many records per sum."""
+    """Return the integers of `_plain_sums`, computed on all cores, for many records per sum."""
 
     def of_span(start: int, stop: int) -> IntArray:
         sums = ClusterSums((len(centroids), centroids.shape[1]), units, by_feature=True)
@@ -178,7 +178,7 @@ def _compiled_sums(
 
 
 def check_count(name: str, value: int, count_bits: int) -> None:
-    """Refuse a number of rows, or a grid of counts, that is too large for any run."""
+    """Raise PlanError for a number of rows, or a grid of counts, that is too large for any run."""
     if type(value) is not int or not 1 <= value <= MAX_POINTS:
         raise PlanError(f"{name} is {value!r:.40}; expected 1 to {MAX_POINTS}")
     if type(count_bits) is not int or not 0 <= count_bits <= MAX_COUNT_BITS:
@@ -186,7 +186,9 @@ def check_count(name: str, value: int, count_bits: int) -> None:
 
 
 def _sums_by_owner(Z: FloatArray, owners: NDArray[np.int32], k: int) -> IntArray:
-    """Rows of Z added up by owner, int64 (k, r): integers below 2**53, exact in any order."""
+    """Return the rows of Z added up by owner, int64 (k, r): integers below 2**53, exact in any
+    order.
+    """
     r = Z.shape[1]
     # in the memory order of Z, so that neither is copied below
     places = np.empty_like(Z, dtype=np.int64)

@@ -1,9 +1,9 @@
 """Parameters that a query takes from earlier answers: integers of known number and range, checked
-before any is used.
+before use.
 
-The party that works the parameters out may err or cheat. A record's share of an answer stays within
-the sensitivity for *every* value in range, and no product of integers in range wraps. A value out
-of range is refused. So a wrong parameter costs utility, never privacy.
+The client that computes the parameters may err or cheat. For *every* value in range, one record
+changes an answer by at most the sensitivity, and no product of integers wraps. A value out of range
+is refused. So a wrong parameter costs accuracy, never privacy.
 """
 
 import math
@@ -20,11 +20,11 @@ Value = int | IntArray
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One parameter: its name, its shape, and what its entries may be.
+    """One parameter: its name, its shape, and the range of its entries.
 
-    shape : () for a Python int, otherwise that of an int64 array. least, most : the range of every
-    entry, both ends included; integers that broadcast to the shape. column_square : the largest
-    squared norm of a column of a matrix, None for any.
+    shape : () for a Python int, otherwise that of an int64 array.
+    least, most : range of every entry, both ends included; integers that broadcast to the shape.
+    column_square : largest squared norm of a column of a matrix, or None for any.
     """
 
     name: str
@@ -40,18 +40,21 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def size(self) -> int:
-        """The number of its integers."""
+        """Number of its integers."""
         return math.prod(self.shape)
 
     @cached_property
     def dtype(self) -> np.dtype[np.signedinteger]:
-        """In which they travel: 4 bytes, or 8 where their range is wider, little-endian."""
+        """Type in which the integers travel: 4 bytes, or 8 if their range is wider,
+        little-endian.
+        """
         reach = max(int(np.abs(self.least).max(initial=0)), int(np.abs(self.most).max(initial=0)))
         return np.dtype("<i4") if reach < 1 << 31 else np.dtype("<i8")
 
     def check(self, value: Value) -> Value:
-        """Return the value, an array as a copy that no other code can change. Raises OverflowRisk,
-        which shows no value.
+        """Return the value; an array is copied, so that no other code can change it.
+
+        Raises OverflowRisk, which shows no value.
         """
         if self.shape == ():
             if type(value) is not int or not self.least <= value <= self.most:
@@ -79,11 +82,13 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def _longest_column(V: IntArray) -> int:
-    """The largest squared norm of a column, in Python's integers."""
+    """Return the largest squared norm of a column, in Python's integers."""
     columns: list[list[int]] = V.T.tolist()
     return max((sum(v * v for v in column) for column in columns), default=0)
 
 
 def symmetric(name: str, shape: tuple[int, ...], limits: IntArray) -> Parameter:
-    """Points whose coordinates lie in [-limit, limit], limit by limit along the last axis."""
+    """Return the parameter of points whose coordinates are in [-limit, limit], one limit for each
+    coordinate of the last axis.
+    """
     return Parameter(name=name, shape=shape, least=-limits, most=limits.copy())

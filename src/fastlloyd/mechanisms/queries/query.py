@@ -1,4 +1,4 @@
-"""Questions and queries: the plan fixes a question, which parameters in range turn into a query for
+"""Questions and queries: a plan fixes a question, and parameters in range turn it into a query for
 records.
 
 The server knows the question of every round, with shape, parts and sensitivity, and never the
@@ -24,7 +24,7 @@ MAX_BLOCK_RECORDS = 1 << 30
 
 
 class Question:
-    """Everything of a query but its parameters, fixed by the plan."""
+    """Everything of a query except its parameters, fixed by the plan."""
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -45,7 +45,7 @@ class Question:
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the answer."""
+        """Numbers of rows and columns of the answer."""
         return self.n_rows, sum(self.parts)
 
     @property
@@ -55,8 +55,8 @@ class Question:
 
     @property
     def answer(self) -> Callable[..., IntArray]:
-        """The exact answer for grid points X, int32 or int64 (n, n_features), and checked
-        parameters by name: int64.
+        """Return the exact answer, int64, for grid points X, int32 or int64 (n, n_features), and
+        checked parameters by name.
         """
         raise NotImplementedError
 
@@ -79,9 +79,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question with its parameters, by name.
+    """Question with its parameters, by name; arrays are copied.
 
-    Raises OverflowRisk if one is missing, unknown or out of its range; keeps copies of arrays.
+    Raises OverflowRisk if a parameter is missing, unknown or out of its range.
     """
 
     question: Question
@@ -100,21 +100,21 @@ class Query:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the parameters in their order as little-endian int64, 32 bytes: bound into the
-        masks of the answer.
+        """SHA-256 of the parameters in their order as little-endian int64, 32 bytes; the masks of
+        the answer are bound to it.
         """
         values = (np.asarray(value, dtype="<i8").tobytes() for value in self.values.values())
         return hashlib.sha256(self.question.digest_prefix + b"".join(values)).digest()
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the answer."""
+        """Numbers of rows and columns of the answer."""
         return self.question.shape
 
     # see `answering.Asked`
     def evaluate(self, X: GridArray, first: int = 0) -> IntArray:  # noqa: ARG002
-        """The exact answer for grid points X of the question's domain (`Domain.check_grid`), int64
-        of the question's shape.
+        """Return the exact answer for grid points X of the question's domain (`Domain.check_grid`),
+        int64 of the question's shape.
         """
         if len(X) > MAX_BLOCK_RECORDS:
             raise DataError(
@@ -124,20 +124,25 @@ class Query:
 
 
 def ask(question: Question, **values: Value) -> Query:
-    """The query with these parameters; see `Query`."""
+    """Return the query with these parameters (`Query`)."""
     return Query(question=question, values=values)
 
 
 @dataclass(frozen=True, kw_only=True)
 class InShares(Question):
-    """`question`, asked of the rows of `persons`; `answer` is for rows of one share each."""
+    """Wrapper of `question` for the rows of `persons`: a row counts once for each of its shares.
+
+    `answer` is for rows of one share each. A person has W shares, and those of a person's rows add
+    up to at most W, so the answer is that of a table with one copy of a row for each of its shares.
+    The client multiplies, and only the sensitivity of the question changes.
+    """
 
     question: Question
     persons: Persons
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Return the parts of the question."""
+        """Return the parameters of the question."""
         return self.question.parameters
 
     @property
@@ -147,7 +152,7 @@ class InShares(Question):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Return the parameters of the question."""
+        """Return the parts of the question."""
         return self.question.parts
 
     @property
@@ -157,7 +162,7 @@ class InShares(Question):
 
     @property
     def answer(self) -> Callable[..., IntArray]:
-        """The exact answer for rows of one share each."""
+        """Return the exact answer for rows of one share each."""
         return self.question.answer
 
     @cached_property
@@ -171,5 +176,5 @@ class InShares(Question):
 
 
 def in_shares(question: Question, persons: Persons | None) -> Question:
-    """The question as it is asked of persons; itself where each record stands for itself."""
+    """Return the question for persons, or the question itself if single records are protected."""
     return question if persons is None else InShares(question=question, persons=persons)

@@ -1,4 +1,4 @@
-"""Questions of Lloyd's iterations: sums and counts per cluster around centroids, and in the end the
+"""Questions of Lloyd's iterations: sums and counts per cluster around centroids, and at the end the
 loss.
 
 Departs from the paper, which scales counts by 2**16 like sums.
@@ -23,22 +23,22 @@ from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 
 @dataclass(frozen=True, kw_only=True)
 class _AroundCentroids(Question):
-    """A question whose parameters are the centroids."""
+    """Base of questions whose parameters are the centroids."""
 
     domain: Domain
     n_clusters: int
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`centroids`, int64 (n_clusters, n_features), grid units, as far out as
-        `Domain.saturation` lets them be.
+        """Parameter `centroids`, int64 (n_clusters, n_features), grid units, within
+        `Domain.saturation`.
         """
         shape = self.n_clusters, self.domain.n_features
         return (symmetric("centroids", shape, np.full(shape[1], self.domain.saturation)),)
 
     @property
     def digest_prefix(self) -> bytes:
-        """The prefix that `centroids_digest` hashes."""
+        """Prefix that `centroids_digest` hashes."""
         return _prefix(self.n_clusters, self.domain.n_features)
 
 
@@ -62,7 +62,7 @@ class Moments(_AroundCentroids):
 
     @property
     def n_rows(self) -> int:
-        """A row per cluster."""
+        """Number of rows: one per cluster."""
         return self.n_clusters
 
     @property
@@ -108,10 +108,10 @@ class Moments(_AroundCentroids):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedLoss(_AroundCentroids):
-    """The sum of squared distances to the nearest centroid, each at most cap << shift, in units of
+    """Sum of squared distances to the nearest centroid, each at most cap << shift, in units of
     2**shift: (1, 1).
 
-    Every record adds an integer from 0 to cap, so one record added, removed or replaced moves the
+    Every record adds an integer from 0 to cap. So one record added, removed or replaced moves the
     sum by at most cap.
     """
 
@@ -135,12 +135,12 @@ class ClippedLoss(_AroundCentroids):
         )
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """A record adds 0 to cap."""
+        """Return the inequalities: a record adds 0 to cap."""
         return parts_of_records(answer, 0, self.cap, n_records)
 
 
 def centroids_digest(centroids: IntArray) -> bytes:
-    """SHA-256 of centroids as little-endian int64 with their shape, 32 bytes."""
+    """Return the SHA-256 of centroids as little-endian int64 with their shape, 32 bytes."""
     return hashlib.sha256(_prefix(*centroids.shape) + centroids.astype("<i8").tobytes()).digest()
 
 

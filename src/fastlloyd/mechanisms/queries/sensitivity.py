@@ -43,12 +43,13 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     def of_rows(
         cls, n_rows: int, *, entry: int, squared: int, l1: int, count: int
     ) -> "Sensitivity":
-        """The sensitivity of sums and a count in each row, where a record belongs to one row or to
-        none.
+        """Return the sensitivity of sums and a count in each row, if a record belongs to at most
+        one row.
 
         One record added or removed moves an entry of the sums by at most `entry`, the sums of its
-        row by `l1` in all and by `squared` in squares, and the count by `count`. One replaced moves
-        the sums of one row twice as far and no count, or the sums and counts of two rows once.
+        row by `l1` in all and by `squared` in squares, and the count by `count`. One replaced
+        record moves the sums of one row twice as far and no count, or the sums and counts of two
+        rows once.
         """
         within, across = (4 * squared, 0), (2 * squared, 2 * count**2)
         return cls(
@@ -78,11 +79,11 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def corners(self, relation: NeighboringRelation) -> tuple[Corner, ...]:
-        """The corners of one neighbouring relation.
+        """Return the corners for one neighbouring relation.
 
-        Replacing a record may take one away, or bring one in, and no more: a row with a missing
-        cell is dropped before anything is asked. So the corners of a replacement include those of
-        one record added or removed.
+        Replacing a record may also just remove one, or add one, because a row with a missing cell
+        is dropped first. So the corners of a replacement include those of one record added or
+        removed.
         """
         return (
             self.added
@@ -93,7 +94,7 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     def releases(
         self, noise: Noise, scales: Sequence[Fraction], relation: NeighboringRelation
     ) -> list[Release]:
-        """The releases that the accountant counts for one answer; scales : of the noise, one per
+        """Return the releases of one answer for the accountant. scales : of the noise, one per
         part.
         """
         match noise:
@@ -115,7 +116,9 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     def gaussian_releases(
         self, scales: Sequence[Fraction], relation: NeighboringRelation
     ) -> list[GaussianRelease]:
-        """The releases of the corner that costs most, with Gaussian noise of these deviations."""
+        """Return the releases of the most expensive corner, with Gaussian noise of these
+        deviations.
+        """
 
         def at(corner: Corner) -> list[GaussianRelease]:
             return [

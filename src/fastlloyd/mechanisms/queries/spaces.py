@@ -25,7 +25,7 @@ DIRECTION_BITS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """All features: a record is its own point."""
+    """Space of all features, in which a record is its own point."""
 
     # nothing must be known to find a record's point
     parameters: ClassVar[tuple[Parameter, ...]] = ()
@@ -33,13 +33,11 @@ class Features:
 
     @property
     def limits(self) -> IntArray:
-        """B of each feature: what coordinates of points, and of centroids among them, are at
-        most.
-        """
+        """B of each feature, the largest coordinate of points and centroids."""
         return self.domain.half_widths
 
     def place(self, X: GridArray) -> GridArray:
-        """The points of grid points X (n, n_features): X."""
+        """Return grid points X (n, n_features) unchanged."""
         return X
 
 
@@ -72,13 +70,13 @@ class Subspace:
 
     @cached_property
     def limits(self) -> IntArray:
-        """|V_j'(x - g)| <= |x - g|, at most the diagonal of the box."""
+        """Largest coordinates: |V_j'(x - g)| <= |x - g|, at most the diagonal of the box."""
         diagonal = math.isqrt(squared_diameter(self.domain.half_widths))
         return fixed(np.full(self.n_directions, diagonal, dtype=np.int64))
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """g and V."""
+        """Parameters g and V."""
         d, B, one = self.domain.n_features, self.domain.half_widths, 1 << DIRECTION_BITS
         directions = Parameter(
             name="directions",
@@ -90,7 +88,7 @@ class Subspace:
         return symmetric("origin", (d,), B), directions
 
     def place(self, X: GridArray, *, origin: IntArray, directions: IntArray) -> GridArray:
-        """V'(x - g), rounded towards zero to grid units: int32."""
+        """Return V'(x - g), rounded towards zero to grid units, int32."""
         V, g = directions.astype(np.float64), origin.astype(np.float64)
         points = np.empty(
             (len(X), self.n_directions),
@@ -114,13 +112,15 @@ Space = Features | Subspace
 
 
 def squared_diameter(limits: IntArray) -> int:
-    """The largest squared distance between two points with such coordinates."""
+    """Return the largest squared distance between two points with such coordinates."""
     values: list[int] = limits.tolist()
     return 4 * sum(limit * limit for limit in values)  # Python's integers: they do not wrap around
 
 
 def radius(limits: IntArray) -> Parameter:
-    """A radius among such points: 1 to the least integer that no distance exceeds."""
+    """Return the parameter of a radius among such points: 1 to the smallest integer that no
+    distance exceeds.
+    """
     return Parameter(
         name="radius", shape=(), least=1, most=math.isqrt(squared_diameter(limits) - 1) + 1
     )

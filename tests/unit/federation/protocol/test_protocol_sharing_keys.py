@@ -176,7 +176,7 @@ FALSE_DEALS: dict[str, Lie] = {
     "client 'c3' holds another plan": lambda run: with_hello(
         run.deal, 3, forged_hello(run.plan, "c3", "c3", plan_digest=bytes(32))
     ),
-    "client 'c3' in another run": lambda run: with_hello(
+    "in another run": lambda run: with_hello(
         run.deal, 3, forged_hello(run.plan, "c3", "c3", run_id=bytes(16))
     ),
     # signed by its owner, and of no use to anybody
