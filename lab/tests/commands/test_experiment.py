@@ -210,7 +210,7 @@ def test_a_folder_of_another_purpose_is_refused(
     out.mkdir()
     (out / "thesis.tex").touch()
     assert command(["experiment", "run", str(spec), "--out", str(out)]) == 2
-    assert "holds 'thesis.tex' and no results of an experiment" in capsys.readouterr().err
+    assert "'thesis.tex'" in capsys.readouterr().err
     assert list(out.iterdir()) == [out / "thesis.tex"]
 
 
@@ -229,7 +229,7 @@ def test_records_that_changed_are_not_mixed_with_the_rows_of_others(tmp_path: Pa
     runner.run(spec, out, workers=1)
     values.write_text("1,2\n3,4\n5,8\n")
     spec.write_text(spec.read_text().replace("runs = 1", "runs = 2"))
-    with pytest.raises(FastLloydError, match=r"the records of 'code.py:read' are not those"):
+    with pytest.raises(FastLloydError, match=r"other records"):
         runner.run(spec, out, workers=1)
 
 
@@ -288,8 +288,8 @@ def test_sets_that_are_not_at_hand_are_named_before_anything_is_made(
         ("np.eye(3), 2.5", "n_clusters is 2.5; expected a whole number"),
         ("np.eye(3)[0], 1", "the records have the shape (3,)"),
         ("np.eye(3)", "gives no pair (X, n_clusters)"),
-        ("1 / 0", "cannot be had: ZeroDivisionError"),
-        ("__import__('sys').exit(1)", "cannot be had: the code asked to end the process"),
+        ("1 / 0", "cannot be loaded: ZeroDivisionError"),
+        ("__import__('sys').exit(1)", "asked to end the process"),
     ],
     ids=lambda value: value if "," in value else "",
 )

@@ -84,7 +84,7 @@ def test_report_writes_one_page_and_replaces_only_one_of_its_own(
     page.write_text("mine")
     assert run(["experiment", "report", str(results), "--force"]) == 2
     assert page.read_text() == "mine"
-    assert "not a file of this kind" in capsys.readouterr().err
+    assert "of another kind" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

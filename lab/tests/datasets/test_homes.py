@@ -159,7 +159,7 @@ def test_answers_that_are_no_set_leave_nothing(
             ): "there is no connection, or it broke off",
             server.put("empty.csv", b""): "the file holds 0 records",
             server.put("page.html", b"<html>log in</html>"): "line 1 of the file has",
-            server.put("much.csv", b"1,2,a\n" * 1000): "it sends more than 1000 bytes",
+            server.put("much.csv", b"1,2,a\n" * 1000): "the server sends more than 1000 bytes",
             server.put(
                 "packed.csv.gz", gzip.compress(b"1,2,a\n" * 1000)
             ): "the file unpacks to more than 1000 bytes",

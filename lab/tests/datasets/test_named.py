@@ -242,7 +242,7 @@ def test_a_cached_file_with_other_values_is_refused(no_folder: None) -> None:
     put_in_cache("lsun", np.zeros((400, 2)))
     sentence = refusal(lambda: load("lsun"))
     assert sentence.startswith(
-        f"{homes.cache_file(CATALOGUE['lsun'])} holds other values than those of 'lsun'"
+        f"{homes.cache_file(CATALOGUE['lsun'])} has other values than 'lsun'"
     )
     assert "fastlloyd datasets fetch lsun" in sentence
     homes.cache_file(CATALOGUE["lsun"]).write_bytes(b"not an array")

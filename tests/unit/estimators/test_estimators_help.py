@@ -60,6 +60,6 @@ def test_every_parameter_and_every_attribute_is_explained_where_it_is_looked_for
 @pytest.mark.parametrize("kind", [MomentLloyd, FastLloyd])
 def test_what_privacy_spent_leaves_out_is_said_where_it_is_explained(kind: type[Any]) -> None:
     text = " ".join((inspect.getdoc(kind) or "").split())
-    assert "It speaks of the last `fit` of this very model ALONE" in text
-    assert "nor of the clones that a grid search or a cross-validation fits" in text
+    assert "ONLY the last `fit`" in text
+    assert "nor the clones" in text
     assert "each spends epsilon too" in text

@@ -88,9 +88,7 @@ def test_a_column_of_a_matrix_of_integers_holds_ids(
     assert texts(found) == [str(i) for i in matrix[:, 0]]
     assert (found.values == matrix[:, 1:]).all()
     np.save(tmp_path / "f.npy", matrix.astype(np.float64))
-    assert "float64, and ids are integers or text" in refusal(
-        lambda: read_table(tmp_path / "f.npy", unit="x1")
-    )
+    assert "float64" in refusal(lambda: read_table(tmp_path / "f.npy", unit="x1"))
 
 
 @settings(max_examples=60, deadline=None)
@@ -215,7 +213,7 @@ def test_the_ids_of_records_that_are_left_out_go_with_them(
 def test_what_is_neither_text_nor_integers_holds_no_ids(tmp_path: Path, ids: object) -> None:
     pq.write_table(pa.table({UNIT: ids, "f": [1.0, 2.0]}), tmp_path / "a.parquet")
     said = refusal(lambda: open_records(tmp_path / "a.parquet", unit=UNIT))
-    assert "ids are integers or text" in said
+    assert "integers or text" in said
     assert UNIT in said
 
 
@@ -267,7 +265,7 @@ def test_frames_of_pandas_with_mixed_or_floating_ids_are_refused() -> None:
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 def test_the_column_of_ids_is_no_feature_and_must_be_there(tmp_path: Path, kind: str) -> None:
     path = written(tmp_path, TEXT[kind], X, NAMES)
-    assert "so it is no feature" in refusal(lambda: open_records(path, ["f0", UNIT], unit=UNIT))
+    assert "be a feature" in refusal(lambda: open_records(path, ["f0", UNIT], unit=UNIT))
     assert "there is no column 'patent' (did you mean 'patient'?)" in refusal(
         lambda: open_records(path, ["f0"], unit="patent")
     )
@@ -276,9 +274,7 @@ def test_the_column_of_ids_is_no_feature_and_must_be_there(tmp_path: Path, kind:
 def test_ids_that_only_names_of_folders_state_are_refused(tmp_path: Path) -> None:
     (tmp_path / "patient=7").mkdir()
     pq.write_table(pa.table({"f": [1.0]}), tmp_path / "patient=7" / "a.parquet")
-    assert "ids must stand in the files" in refusal(
-        lambda: open_records(tmp_path, ["f"], unit=UNIT)
-    )
+    assert "in the files" in refusal(lambda: open_records(tmp_path, ["f"], unit=UNIT))
 
 
 def test_ids_show_in_no_repr(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_file_of_another_format_or_of_none_is_refused_at_the_door(
         path.write_bytes(content)
         sentence = refusal(partial(open_records, path))
         assert sentence.startswith(f"{path}: ")
-        assert "anew" in sentence
+        assert "again" in sentence
 
 
 @pytest.mark.parametrize("kind", BINARY)

@@ -148,9 +148,9 @@ def test_what_could_not_be_made_durable_is_told_to_nobody_who_asks_later(
         floor.say("c2", uploads["c2"])  # the round is closed in memory, and nowhere else
     monkeypatch.undo()
     for name, upload in uploads.items():  # a turn that waited while the commit failed
-        with pytest.raises(StateError, match="start again"):
+        with pytest.raises(StateError, match="command again"):
             floor.say(name, upload)
-    with pytest.raises(StateError, match="start again"):
+    with pytest.raises(StateError, match="command again"):
         floor.server.deadline()
     assert not [
         event for event in floor.store.events() if getattr(event, "kind", "") == "Broadcast"
@@ -178,7 +178,7 @@ def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connectio
     floor.clients["c0"] = SimpleNamespace(start=client.begin, receive=receive)
     assert sorted(floor.join()) == ["c1", "c2"]
     for again in (client.begin, client.deadline):
-        with pytest.raises(StateError, match="start again"):
+        with pytest.raises(StateError, match="command again"):
             again()
     assert store.history.runs[bytes.fromhex(federation.plan.run_id)].charged == ()
 

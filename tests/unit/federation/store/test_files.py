@@ -119,7 +119,7 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         ),
         (
             "INSERT INTO messages SELECT 99, run_id, bytes, digest FROM messages",
-            "belongs to no event",
+            "has no event",
         ),
         (
             "UPDATE secrets SET bytes = zeroblob(32) WHERE name = 'key'",
@@ -132,7 +132,7 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         ("PRAGMA user_version = 2", "has format 2"),
         ("PRAGMA user_version = 4", "has format 4"),
         ("UPDATE events SET seconds = seconds + 1 WHERE number = 7", "breaks at event 7"),
-        ("UPDATE events SET seconds = -1 WHERE number = 7", "no time that can be"),
+        ("UPDATE events SET seconds = -1 WHERE number = 7", "an impossible time"),
         ("UPDATE events SET seconds = 'soon' WHERE number = 7", "damaged"),
         ("PRAGMA application_id = 3", "not a store"),
     ],
