@@ -341,7 +341,7 @@ def test_the_memory_beyond_the_table_does_not_grow_with_the_file(
         ("age,sex\n41,0x1F\n", None, "line 2, column 'sex'", "not a number; choose"),
         *((f"age,sex\n41,{cell}\n", None, "line 2, column 'sex'", "not a number; write yes and no, or true and false, as 1 a")
           for cell in ("True", "false", "YES", " no", "y")),
-        *((f"age;sex\n41;{cell}\n", None, "line 2, column 'sex'", "decimal point (3.14)")
+        *((f"age;sex\n41;{cell}\n", None, "line 2, column 'sex'", "write decimals with")
           for cell in ("1,5", "-0,25", "1.234,5", "1,234,567")),
         ("age,sex\n41,\u00a0\n", None, "line 2, column 'sex'", "not a number"),
         ('age,sex\n41,"1,5"\n', None, "line 2, column 'sex'", "decimals with a point"),
