@@ -56,11 +56,7 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(
         0,
         "Data set 'patients' has the limit epsilon 3 at delta 1e-05; 0 is spent.\n",
     )
-    assert (
-        err
-        == f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is"
-        " limited.\n"
-    )
+    assert err == f"Note: made {ledger_of_its_own}, a new ledger without runs or limits.\n"
     code, out, err = fastlloyd(*FIT, *ON, "--delta", "1e-5")
     assert (code, err) == (0, "")
     said = (
@@ -88,10 +84,7 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(
 def test_a_command_tells_once_of_the_ledger_that_it_made(
     fastlloyd: Command, ledger_of_its_own: Path
 ) -> None:
-    made = (
-        f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is"
-        " limited.\n"
-    )
+    made = f"Note: made {ledger_of_its_own}, a new ledger without runs or limits.\n"
     assert [
         fastlloyd(*command, *ON, *more).err
         for command, *more in ((FIT, "--new-dataset"), (FIT,), (SIMULATE,))

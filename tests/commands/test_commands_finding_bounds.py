@@ -305,7 +305,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     ),
     ((*NEW, "-k", "2", *RANGE), "--range has no effect on a plan of a clustering"),
     ((*NEW, "--bounds", "0:9"), "--n-clusters is missing"),
-    ((*NEW, "-k", "2", "--bounds", "private"), "--bounds private is for fit"),
+    ((*NEW, "-k", "2", "--bounds", "private"), "--bounds private"),
 ]
 
 

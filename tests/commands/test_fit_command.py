@@ -162,15 +162,15 @@ def test_the_public_seed_decides_the_start_and_never_the_noise(
             (
                 "--bounds is missing: state",
                 "--n-records is missing: state",
-                "with --bounds from-data: NOT PRIVATE",
-                "with --n-records from-data: NOT PRIVATE",
+                "--bounds from-data",
+                "--n-records from-data",
             ),
         ),
         (
             BOUNDS,
             (
                 "--n-records is missing: state a round number",
-                "from the data with --n-records from-data: NOT PRIVATE",
+                "--n-records from-data",
             ),
         ),
         (
@@ -178,7 +178,7 @@ def test_the_public_seed_decides_the_start_and_never_the_noise(
             (
                 "--bounds is missing: state the smallest",
                 "bounds template",
-                "with --bounds from-data",
+                "--bounds from-data",
             ),
         ),
         (("--algorithm", "lloyd"), ("--bounds is missing", "--n-records is missing")),

@@ -454,7 +454,6 @@ def test_an_empty_seed_is_refused_which_a_variable_that_is_not_set_would_be(
     code, out, err = fastlloyd(*FIT, "--public-seed", "", "--no-out")
     assert (code, out) == (2, "")
     assert (
-        err
-        == "Error: --public-seed is empty; expected a number or a text, or leave it out for a fresh"
+        err == "Error: --public-seed is empty; expected a number or a text; leave it out for a new"
         " seed\n"
     )

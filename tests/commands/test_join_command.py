@@ -36,7 +36,7 @@ def test_join_refuses_what_is_not_what_was_agreed_on(site: Site) -> None:
     refused(
         site,
         site.join("a", "--key", "others/a.identity.toml"),
-        "is not the identity that the plan names as client 'a'",
+        "is not the identity of client 'a'",
     )
     refused(site, site.join("a", "--key", f"{SERVER}.identity.toml"), SERVER)
     refused(site, site.join("a", "--key", "a.public.toml"), "a.public.toml")
@@ -195,7 +195,7 @@ def test_a_limit_of_the_ledger_for_patients_holds_a_client_whose_every_record_is
     refused(
         site,
         site.join("a", "--dry-run", "--rows-are", "patient"),
-        "are as they must be, but nobody listens at",
+        "fit the plan, but nobody listens at",
     )
 
 
@@ -203,7 +203,7 @@ def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None
     refused(
         site,
         site.join("a", "--dry-run", without=["--out"]),
-        "are as they must be, but nobody listens at",
+        "fit the plan, but nobody listens at",
     )
     server = site.start(SERVER, site.serve(), FAST)
     site.wait_for(lambda: reachable(site))
@@ -329,9 +329,9 @@ def test_a_client_that_the_server_turns_away_is_told_that_its_run_is_not_over(si
     code, out, err = site.run(site.join("a"), FAST)
     assert (code, out) == (TURNED_AWAY, "")
     assert err.splitlines()[-1].startswith(
-        "Not taken part: the server refuses this client: your plan has digest "
+        "Did not take part: the server refuses this client: your plan has digest "
     )
-    assert "The run is not over for this client" in err.splitlines()[-1]
+    assert "The run is still open" in err.splitlines()[-1]
     assert not any(isinstance(event, RunEnded) for event in read(site.folder / "a.store")[1])
     assert site.end(server) == STOPPED
     assert site.run_to_the_end() == 0
@@ -384,6 +384,6 @@ def test_in_the_place_of_a_store_that_is_lost_no_new_one_is_made(site: Site) -> 
     refused(
         site,
         site.join("a"),
-        "a.store, and the ledger saw ",
+        "there is no store",
         "correct the path, bring back the newest copy",
     )

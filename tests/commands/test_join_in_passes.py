@@ -118,7 +118,7 @@ def test_a_client_stops_in_the_middle_of_a_pass_and_the_same_command_goes_on(
     site.wait_for(lambda: "in the pass" in site.said("b"))
     client.send_signal(number)
     assert client.wait(HANG) == STOPPED
-    assert site.said("b").splitlines()[-1] == "Stopped. The same command takes the run up again."
+    assert site.said("b").splitlines()[-1].startswith("Stopped. ")
     finish(site, others)
 
 

@@ -43,7 +43,7 @@ def test_serve_is_refused_where_the_system_lets_it_open_too_few_files(
 ) -> None:
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
-    refused(site, site.serve(), "lets this process open 60 files", "LimitNOFILE=70")
+    refused(site, site.serve(), "may open 60 files", "LimitNOFILE=70")
 
 
 def test_an_expired_identity_is_refused_on_both_sides(

@@ -116,8 +116,8 @@ def test_bounds_that_cut_many_records_are_said_after_a_fit_which_forgets_earlier
 @pytest.mark.parametrize(
     ("settings", "X", "said"),
     [
-        ({"bounds": None}, lambda: dd.from_pandas(frame(), npartitions=2), "bounds must be stated"),
-        ({"n_records": None}, lambda: dd.from_pandas(frame(), npartitions=2), "n_records must be stated"),
+        ({"bounds": None}, lambda: dd.from_pandas(frame(), npartitions=2), "bounds is missing"),
+        ({"n_records": None}, lambda: dd.from_pandas(frame(), npartitions=2), "n_records is missing"),
         ({"n_records": 99}, lambda: dd.from_pandas(frame(), npartitions=2), "more records than the cap of 99"),
         ({}, lambda: dd.from_pandas(frame(), npartitions=2)["a"], "expected a data frame of Dask, or an array"),
         ({}, lambda: da.zeros((4, 2, 2)), "expected a data frame of Dask, or an array"),

@@ -19,7 +19,7 @@ SEVERAL = 10  # runs, of which the sentence on what is left tells beside that of
 
 
 def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int) -> None:
-    """Print a table with a row for each sum, and explain each row; delta : None: that of each
+    """Print a table with a row for each sum, and explain each row. delta : None for that of each
     limit.
     """
     columns = [
@@ -88,7 +88,7 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
 
 
 def _now(one: Account) -> str:
-    """The limit that stands now, if it is another."""
+    """Return the present limit, if it differs."""
     limit, first = finite(one.limit), one.first_limit
     if (
         limit is None
@@ -118,7 +118,7 @@ def _left(one: Account, delta: float | None) -> list[str]:
 
 
 def condition(proviso: Proviso) -> str:
-    """Say on which condition a sum holds."""
+    """Return the condition under which a sum is valid, as a phrase."""
     return (
         f"{proviso.value}, so the sum holds only if results did not decide how many runs followed,"
         " or how large they were."
@@ -126,8 +126,9 @@ def condition(proviso: Proviso) -> str:
 
 
 def summary(one: Account, delta: float | None = None, n_runs: int = 1) -> dict[str, Any]:
-    """One sum of a data set, for programs; delta : None: that of the limit. n_runs : of how many
-    the rest is asked for.
+    """Return one sum of a data set, for programs.
+
+    delta : None for that of the limit. n_runs : number of runs that share the rest.
     """
     limit, first, at = one.limit, one.first_limit, _at(one, delta)
     whose = (
@@ -227,7 +228,7 @@ def _up(epsilon: float) -> str:
 
 
 def down(value: float) -> str:
-    """Four digits of a number, rounded down."""
+    """Return a number with four digits, rounded down."""
     return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.4g}"
 
 
@@ -235,7 +236,7 @@ NOT_COUNTED = "This run is not counted in a ledger; pass --dataset NAME to count
 
 
 def remarks(charged: Charged, *, has_noise: bool) -> list[str]:
-    """Say what the data set has spent with this run, and where it counts."""
+    """Return sentences about the data set's total with this run, and about the ledger."""
     if charged.counted is None:
         return [NOT_COUNTED] if has_noise else []
     sums = [f"Data set {one.dataset!r}, all runs so far: {spent(one)}." for one in charged.accounts]

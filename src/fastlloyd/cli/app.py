@@ -47,9 +47,7 @@ class Commands(Group):
     """Group of subcommands that loads only the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the name and the subcommand that the first of `args` asks for, and the other
-        arguments.
-        """
+        """Return the name and the subcommand for the first of `args`, and the other arguments."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, found if name is None else subcommand(name), rest
 
@@ -60,8 +58,10 @@ class Commands(Group):
 
 
 def subcommand(name: str) -> Any:
-    """The subcommand of this name as click knows one: the function of that name in its file, or
-    those of its `GROUP`. Raises FastLloydError if it belongs to the lab, which is not installed.
+    """Return the click command for this name: the function with that name in its file, or the
+    file's `GROUP`.
+
+    Raises FastLloydError if it belongs to the lab, which is not installed.
     """
     module = _module(name)
     group: dict[str, Callable[..., None]] | None = getattr(module, "GROUP", None)
@@ -99,7 +99,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def _not_loaded() -> None:
-    """Stands for a subcommand until it is called."""
+    """Stand for a subcommand until it is called."""
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)

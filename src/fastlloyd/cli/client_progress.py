@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class ClientProgress:
-    """Says what happens to one client's part in a run. watch : hears the events of the job."""
+    """Progress notes on one client's part in a run. watch : receives the events of the job."""
 
     def __init__(self, plan: Plan, *, as_json: bool, is_rehearsal: bool) -> None:
         self.watch = StoppableWatch(self._hear)
@@ -50,8 +50,8 @@ class ClientProgress:
         owner.clipped(found.clipped, self._plan.mechanism.domain.features)
 
     def drive(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call what passes over the records before the run, and show how far it is; raises
-        typer.Exit if it was stopped.
+        """Call long work before the run and show its progress; raises typer.Exit if it was
+        stopped.
         """
         call = partial(asyncio.to_thread, work, *args, **kwargs)
         found: list[T] = []
@@ -71,8 +71,8 @@ class ClientProgress:
         step: Callable[[], str],
         details: Callable[[], str],
     ) -> T | None:
-        """Run to the end as `network.drive` does, and show how far a pass is; None if it was given
-        up in the middle of one.
+        """Run to the end as `network.drive` does, and show the progress of a pass; return None if
+        the pass was stopped midway.
         """
         try:
             return network.drive(run, stop, step, lambda: details() + self._far())
@@ -80,8 +80,8 @@ class ClientProgress:
             return None
 
     def _far(self) -> str:
-        """Say how far the present pass is. A terminal shows the exact number of records so far,
-        which is private.
+        """Return the progress of the present pass in words. A terminal shows the exact number of
+        records so far, which is private.
         """
         return of_pass(
             self.watch.present, time.monotonic() - self.watch.since, exact=sys.stderr.isatty()
@@ -89,8 +89,9 @@ class ClientProgress:
 
 
 def of_pass(present: PassProgressed | None, seconds: float, *, exact: bool) -> str:
-    """Say for how long a pass is under way. exact : and how many records, or pieces, it has read,
-    which is private.
+    """Return the duration of a pass in progress, in words.
+
+    exact : also the number of records or pieces read so far, which is private.
     """
     if present is None:
         return ""
@@ -106,7 +107,7 @@ def of_pass(present: PassProgressed | None, seconds: float, *, exact: bool) -> s
 
 
 def of_passes(plan: Plan, seconds: float) -> str:
-    """Say how long a pass took and whether the plan leaves time for it."""
+    """Return a sentence about the duration of a pass and the time that the plan allows for it."""
     said = (
         f"To read the records once took {seconds:.3g} s; the plan leaves time for"
         f" {duration(plan.timeouts.longest_pass)}"

@@ -18,9 +18,7 @@ other agree in 60 places with a probability below 1e-60.
 
 
 def check_digest(plan: Plan, digest: str, path: Path) -> None:
-    """Raise PlanError unless the plan is the one that was agreed on; spaces and capitals do not
-    matter.
-    """
+    """Raise PlanError unless the digest is that of the plan; spaces and capitals do not matter."""
     agreed, own = re.sub(r"[\s:-]", "", digest).lower(), plan.digest.hex()
     if hmac.compare_digest(agreed.encode(), own.encode()):
         return
@@ -47,8 +45,8 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
 
 
 def mistyped(typed: str, digest: str) -> str:
-    """Say where a digest was mistyped: in at most four digits, or in one that was left out or typed
-    twice. Empty if that is not what happened.
+    """Return a sentence that shows the mistyped digits of a digest, at most four, or one omitted or
+    repeated digit; "" for other differences.
     """
     wrong = [at for at, (a, b) in enumerate(zip(typed, digest, strict=False), 1) if a != b]
     first = wrong[0] if wrong else min(len(typed), len(digest)) + 1
@@ -63,7 +61,7 @@ def mistyped(typed: str, digest: str) -> str:
 
 
 def _of_the_plan(plan: Plan, number: str) -> str:
-    """Say which other number of the plan it is; empty if it is none."""
+    """Return the name of another value in the plan that equals the number, or ""."""
     names = {plan.server.fingerprint: f"the fingerprint of the server {plan.server.name!r}"}
     for client in plan.clients:
         names[client.fingerprint] = f"the fingerprint of {client.name!r}"

@@ -11,7 +11,7 @@ from fastlloyd.federation.store.events import Event, Limit, Reservation
 
 
 def words(event: Event) -> str:
-    """Say what an event records, without the run's id."""
+    """Return an event in words, without the run's id."""
     return _WORDS[type(event)](event)
 
 

@@ -84,8 +84,9 @@ def _say(code: int, sentence: str) -> int:
 
 
 def _of_system(error: OSError, arguments: Sequence[str]) -> int:
-    """Say what the system refused: the screen, a file, or what only we can tell. Files that a
-    command reads and writes have errors of their own.
+    """Return a sentence about an error of the system: the screen, a file, or an internal one.
+
+    Files that a command reads and writes have their own errors.
     """
     if isinstance(error, BrokenPipeError):
         return _reader_has_gone()
@@ -120,9 +121,7 @@ def _unexpected(error: Exception, *, debug: bool) -> int:
 
 @contextmanager
 def dispensable() -> Iterator[None]:
-    """Show what is in files anyway: if the screen takes it no more, the exit code stays the
-    run's.
-    """
+    """Ignore a closed screen in the block: the output is also in files, so the exit code stays."""
     try:
         yield
         sys.stdout.flush()
@@ -131,8 +130,8 @@ def dispensable() -> Iterator[None]:
 
 
 def _reader_has_gone() -> int:
-    """Send further output nowhere: the pipe is closed, and the interpreter would fail when it
-    flushes.
+    """Redirect further output to nowhere: the pipe is closed, and the interpreter would fail when
+    it flushes.
     """
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device, not a path
         os.dup2(nowhere.fileno(), sys.__stdout__.fileno() if sys.__stdout__ else 1)
@@ -140,11 +139,11 @@ def _reader_has_gone() -> int:
 
 
 def _never_fail_to_print() -> None:
-    """Print a question mark for every character that the terminal's encoding lacks, and let go of
-    notes that stderr does not take.
+    """Print a question mark for each character outside the terminal's encoding, and drop notes that
+    stderr refuses.
 
-    If the parent of this process closed a stream, no file may be opened under its number: what
-    libraries print would go into that file.
+    If the parent of this process closed a stream, no file may be opened under its number, because
+    output of libraries would go into that file.
     """
     for name, number, kind in (("stdout", 1, _Screen), ("stderr", 2, _Notes)):
         stream: TextIO | None = getattr(sys, name)
@@ -158,7 +157,7 @@ def _never_fail_to_print() -> None:
 
 
 class _Screen(io.FileIO):
-    """A stream that remembers why it could not be written."""
+    """Stream that remembers its write error."""
 
     fault = ""
 
@@ -171,7 +170,7 @@ class _Screen(io.FileIO):
 
 
 class _Notes(io.FileIO):
-    """A stream that drops what it cannot write: its reader has gone, or its disk is full."""
+    """Stream that drops text it cannot write, because its reader is gone or its disk is full."""
 
     def write(self, data: "ReadableBuffer") -> int:
         written: int | None = None
@@ -181,8 +180,8 @@ class _Notes(io.FileIO):
 
 
 def _over(stream: TextIO, kind: type[io.FileIO]) -> TextIO:
-    """Return a stream of that kind to where `stream` goes; `stream` itself to a Windows console,
-    which is no file.
+    """Return a stream of this kind with the destination of `stream`; a Windows console, which is no
+    file, is returned itself.
     """
     buffer = getattr(stream, "buffer", None)
     if type(getattr(buffer, "raw", buffer)) is not io.FileIO:
@@ -193,7 +192,7 @@ def _over(stream: TextIO, kind: type[io.FileIO]) -> TextIO:
 
 
 def _closed(number: int) -> TextIO:
-    """Return a stream that takes nothing, under the number of one that was closed."""
+    """Return a stream that drops everything, under the number of a closed one."""
     nowhere = os.open(os.devnull, os.O_RDONLY)
     if nowhere != number:
         os.dup2(nowhere, number)

@@ -42,8 +42,9 @@ _ALWAYS_ASKED: Final = "FASTLLOYD_PASSPHRASE_FILE"  # of the client's identity
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Orders for the server's process. plan : text of the plan. key, store : files. address : to
-    listen at.
+    """Orders for the server's process.
+
+    plan : text of the plan. key, store : files. address : to listen on.
     """
 
     plan: str
@@ -61,19 +62,17 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return msgspec.json.decode(stream.readline(), type=cls)
         except msgspec.DecodeError:
             raise StateError(
-                "this is the server's half of `fastlloyd join --serve FILE`; give that command"
+                "only `fastlloyd join --serve FILE` starts this process; run that command"
             ) from None
 
 
 class ServerProcess:
-    """The server's process. Its log goes through this process' log, each line marked as the
-    server's.
+    """Server in a process of its own. Its log goes to this process' log, and each line is marked.
 
     Parameters
     ----------
-    orders : what to serve.
-
-    address : where it listens, as this machine reaches it.
+    orders : settings of the server.
+    address : address at which this machine reaches it.
     """
 
     def __init__(self, orders: Orders) -> None:
@@ -131,12 +130,12 @@ class ServerProcess:
             raise self._failure("did not start")
 
     def stop(self) -> None:
-        """Have it finish the step in progress and end."""
+        """Ask it to finish the step in progress and end."""
         self._is_stopped |= self.is_running
         self._process.terminate()
 
     def close(self) -> None:
-        """Stop it, wait for its end, and hear its last; may be called again."""
+        """Stop it, wait for its end, and forward the rest of its log; may be called again."""
         if self.is_running:
             self.stop()
         try:
@@ -151,7 +150,7 @@ class ServerProcess:
     async def accompany(
         self, run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]
     ) -> T:
-        """Run what needs the server; stop it if the server's process fails."""
+        """Run a task that needs the server; cancel it if the server's process fails."""
 
         async def watch() -> None:
             while not self.has_failed:
@@ -165,8 +164,9 @@ class ServerProcess:
             watching.cancel()
 
     def see_out(self, *, as_json: bool) -> None:
-        """Wait until it has told everyone how the run ended. Raises typer.Exit if it is stopped,
-        NetworkError if it fails.
+        """Wait until the server has told every client the end of the run.
+
+        Raises typer.Exit if it is stopped, NetworkError if it fails.
         """
 
         async def ended() -> None:
@@ -176,8 +176,10 @@ class ServerProcess:
                 waited += _LOOK
                 if waited - _LOOK < _SOON <= waited:
                     network.say(
-                        "This client is done. The server stays until all others have what they"
-                        " need; Ctrl-C stops it, and the same command takes it up again.",
+                        (
+                            "This client is done. The server stays until all others have what they"
+                            " need. Ctrl-C stops it, and the same command continues it."
+                        ),
                         as_json=as_json,
                     )
 
@@ -187,9 +189,7 @@ class ServerProcess:
             raise self.gone(as_json=as_json)
 
     def gone(self, *, as_json: bool) -> Exception:
-        """Return the exception for a server that goes on no longer: it failed, or was stopped,
-        which the owner is told.
-        """
+        """Return the exception for a server that failed or was stopped, and tell the owner."""
         if self.has_failed:
             return self._failure("failed")
         self.close()
@@ -199,7 +199,7 @@ class ServerProcess:
         self._hearing.join()
         code = self._process.returncode
         killed = (
-            f"signal {-code} ended it; the same command goes on"
+            f"signal {-code} ended it; run the same command to continue"
             if code is not None and code < 0
             else f"exit code {code}"
         )
@@ -212,7 +212,7 @@ class ServerProcess:
         return self._process.stdin  # type: ignore[return-value]  # a pipe of bytes
 
     def _hear(self) -> None:
-        """Pass its log on, line by line, until it ends."""
+        """Forward its log, line by line, until it ends."""
         if self._process.stderr is None:
             raise AssertionError("it was started with a pipe")
         with self._process.stderr as log:
@@ -247,16 +247,16 @@ class ServerProcess:
 def server_process(
     plan: Plan, path: Path, client: str, options: HostOptions, *, is_rehearsal: bool, as_json: bool
 ) -> Iterator[ServerProcess | None]:
-    """Run the server of the plan in the file `path` until the end of the block: its process, which
-    listens; None if not here.
+    """Run the server of the plan in the file `path` until the end of the block, and yield its
+    process, or None without --serve.
 
     options : accepted by `check_options`. is_rehearsal : makes no store. Raises NetworkError if the
-    server cannot begin.
+        server cannot begin.
     """
     key = options.serve
     if key is None:
         if plan.host == client:
-            elsewhere = "--serve FILE runs the server here, or `fastlloyd serve` has to"
+            elsewhere = "start the server here with --serve FILE, or with `fastlloyd serve`"
             network.say(f"Note: {path} names you as the host; {elsewhere}.", as_json=as_json)
         yield None
         return
@@ -287,8 +287,8 @@ def server_process(
 
 
 def check_options(plan: Plan, path: Path, client: str, options: HostOptions) -> None:
-    """Raise PlanError unless the options that make a client the host are whole, and the plan names
-    it as the host.
+    """Raise PlanError unless the host's options are complete and the plan names this client as
+    host.
     """
     if options.serve is None:
         given = {
@@ -298,13 +298,13 @@ def check_options(plan: Plan, path: Path, client: str, options: HostOptions) -> 
         }
         if stray := [name for name, value in given.items() if value is not None]:
             raise PlanError(
-                f"{stray[0]} is for a client that also runs the server; pass --serve FILE with it,"
-                " or leave it out"
+                f"{stray[0]} has no effect without --serve FILE, which runs the server here; add"
+                f" --serve, or leave out {stray[0]}"
             )
         return
     if plan.host is None:
         raise PlanError(
-            f"{path} names no host, so its server runs on a machine of its own: leave out --serve,"
+            f"{path} names no host, so its server runs on a separate machine: leave out --serve,"
             f" or make the plan with `fastlloyd plan new --masks pairwise --host {client}`"
         )
     if plan.host != client:

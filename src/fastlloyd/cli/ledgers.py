@@ -24,9 +24,7 @@ PNG = b"\x89PNG"
 
 
 def check_figure(figure: Path, *, force: bool) -> None:
-    """Refuse a file that cannot be made, or that no viewer would take for what it is. Raises
-    OutputError.
-    """
+    """Raise OutputError for a figure that cannot be written, or whose suffix is no image format."""
     check_file(figure, heading=PNG, force=force)
     if figure.suffix.lower() != ".png":
         raise OutputError(
@@ -35,7 +33,7 @@ def check_figure(figure: Path, *, force: bool) -> None:
 
 
 def say_limit(one: Account, event: Limit) -> None:
-    """Print the limit that was set, and what is spent."""
+    """Print the limit that was set, and the epsilon spent."""
     whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
     spent = (
         f"{rounded_up(one.epsilon)} is spent"
@@ -59,7 +57,7 @@ def say_limit(one: Account, event: Limit) -> None:
 
 
 def path_of(file: Path | None) -> Path:
-    """Return where the ledger or store is that was named, or the holder's own."""
+    """Return the path of the named ledger or store, or of the holder's own ledger."""
     return place() if file is None else store_path(file)
 
 
@@ -69,8 +67,8 @@ def is_there(file: Path | None) -> bool:
 
 
 def opened(file: Path | None, *, new: bool) -> Store:
-    """Open the holder's ledger, made if it is not there and its data set is new, or the ledger or
-    client's store that was named.
+    """Open the named ledger or store, or the holder's own ledger, which is made if the data set is
+    new.
     """
     if file is not None:
         return client_store(file)
@@ -108,7 +106,7 @@ def limit_event(
 
 
 def check_delta(delta: float) -> None:
-    """Raise BudgetError unless a sum can be said at this delta."""
+    """Raise BudgetError unless a sum can be computed at this delta."""
     if not 0 <= delta < 1:
         raise BudgetError(
             f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)"
@@ -127,8 +125,9 @@ def check_there(dataset: str, history: History) -> None:
 
 
 def picture(listed: list[Account], delta: float | None, n_runs: int) -> bytes:
-    """Return the picture of one data set, all of its sums at one delta. Raises BudgetError if there
-    are several, or no sum.
+    """Return the picture of all sums of one data set at one delta.
+
+    Raises BudgetError for several data sets, or for none.
     """
     names = sorted({one.dataset for one in listed})
     if len(names) != 1:

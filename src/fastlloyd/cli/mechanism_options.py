@@ -162,7 +162,7 @@ class MechanismOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(MechanismOptions):
-    """The same for a plan, which may be for no clustering."""
+    """Options that decide the mechanism of a plan, which need not be a clustering."""
 
     n_clusters: Annotated[
         int | None,

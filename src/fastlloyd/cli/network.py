@@ -79,7 +79,7 @@ def new_passphrase(file: Path | None) -> str:
     if file is not None:
         return _first_line(file)
     typed = _ask("Passphrase for the new identity: ")
-    if _ask("The same again: ") != typed:
+    if _ask("Repeat the passphrase: ") != typed:
         raise IdentityError("the two passphrases differ; run the command again")
     return typed
 
@@ -88,7 +88,7 @@ def _first_line(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             line = opened.readline(_MAX_BYTES)
-        passphrase = decoded(line, "its first line is to be the passphrase").rstrip("\r\n")
+        passphrase = decoded(line, "its first line must be the passphrase").rstrip("\r\n")
     except OSError as error:
         raise IdentityError(
             f"the passphrase cannot be read from {file} ({error.strerror}){whose(file)}"
@@ -110,16 +110,14 @@ def _ask(prompt: str, option: str = "--passphrase-file") -> str:
             f"there is no terminal to ask for the passphrase on; pass {option} FILE"
         ) from None
     except UnicodeDecodeError:
-        raise IdentityError(
-            "the passphrase that was typed is not text in the terminal's encoding"
-        ) from None
+        raise IdentityError("the typed passphrase is not text in the terminal's encoding") from None
 
 
 def place_of_store(name: str, key: Path, path: Path | None) -> Path:
-    """Return where the store of the identity `name` lies: at `path`, or beside its file `key`.
+    """Return the path of an identity's store: `path`, or beside its file `key`.
 
-    Beside the file itself, not beside a link to it: one identity would have two ledgers, each
-    without the other's runs.
+    A link to the file does not count, because one identity would have two ledgers, each without the
+    other's runs.
     """
     return key.resolve().with_name(f"{name}.store") if path is None else store_path(path)
 
@@ -127,8 +125,8 @@ def place_of_store(name: str, key: Path, path: Path | None) -> Path:
 def store_of(
     owner: PublicIdentity, key: Path, path: Path | None, role: Role, *, as_json: bool = False
 ) -> Store:
-    """Open the store that `place_of_store` names, or make it. A client is told of a new store,
-    which may be a slip.
+    """Open the store at `place_of_store`, or make it. A client gets a note of a new store, in case
+    the path is wrong.
     """
     return store_at(place_of_store(owner.name, key, path), owner, role, as_json=as_json)
 
@@ -141,28 +139,29 @@ def store_at(where: Path, owner: PublicIdentity, role: Role, *, as_json: bool = 
     made = Store.create(where, role=role, identity=signing_key)
     if role is Role.CLIENT:
         say(
-            f"Note: made {where}, a new store, in which nothing is spent and nothing is limited.",
+            f"Note: made {where}, a new store without runs or limits.",
             as_json=as_json,
         )
     return made
 
 
 def client_store(named: Path) -> Store:
-    """Open a ledger, or a client's store, which may be named by its identity too: then it is made
-    if there is none.
+    """Open a ledger or a client's store. If the name is that of an identity, its store is made if
+    it does not exist.
     """
     if named.name.endswith(IDENTITY_SUFFIX):
         return store_of(PrivateIdentity.public_of(named), named, None, Role.CLIENT)
     if not named.exists():
         raise StateError(
-            f"there is no store {named}; to make it, name the identity it belongs to:"
+            f"there is no store {named}; to make it, pass the file of its identity,"
             f" NAME{IDENTITY_SUFFIX}"
         )
     store = Store.open(named)
     if store.role is Role.SERVER:
         store.close()
         raise StateError(
-            f"{named} is the store of a server; only clients have records, and a ledger"
+            f"{named} is the store of a server; pass that of a client, because only clients have a"
+            " ledger"
         )
     return store
 
@@ -175,8 +174,9 @@ def has_store(named: Path) -> bool:
 
 
 def address_to_listen_at(plan: Plan, given: str | None) -> str:
-    """Return what --listen says, or every address of this machine at the plan's port. Raises
-    PlanError if it is none.
+    """Return the address in --listen, or else every address of this machine at the plan's port.
+
+    Raises PlanError if it is no address.
     """
     address = f"[::]:{plan.server.address.rpartition(':')[2]}" if given is None else given
     check_address(address, "--listen")
@@ -189,10 +189,10 @@ def drive(
     step: Callable[[], str],
     details: Callable[[], str],
 ) -> T:
-    """Run to the end; shows the step and its details in a line that is updated or, without a
-    terminal, in the log now and then.
+    """Run to the end and show the step and its details, in one line that is updated or, without a
+    terminal, in the log at intervals.
 
-    Signals are heard as by `heed_signals`.
+    Signals are handled as in `heed_signals`.
     """
 
     async def shown() -> T:
@@ -242,7 +242,7 @@ async def _show(step: Callable[[], str], details: Callable[[], str]) -> None:
 
 
 async def _log_waiting(step: Callable[[], str], details: Callable[[], str]) -> None:
-    """Log what is waited for if a step takes long: after 10 seconds, then less and less often."""
+    """Log the parties awaited in a long step: after 10 seconds, then at growing intervals."""
     clock, now, said, pause = asyncio.get_running_loop().time, "", 0.0, FIRST_WAIT
     while True:
         await asyncio.sleep(0.25)
@@ -255,7 +255,7 @@ async def _log_waiting(step: Callable[[], str], details: Callable[[], str]) -> N
 
 @contextlib.contextmanager
 def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
-    """Show what the network says, a line each; no line holds a value of a record or a secret."""
+    """Print the log of the network on stderr; no line contains a value of a record or a secret."""
     handler = _Lines(sys.stderr)
     handler.setFormatter(_Json() if as_json else _Text("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("fastlloyd")
@@ -270,7 +270,7 @@ def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """A handler that drops a line it cannot write, as on a full disk; the run goes on."""
+    """Handler that drops a line it cannot write, for example on a full disk; the run continues."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
         pass
@@ -312,18 +312,19 @@ def _stamp(created: float) -> str:
 
 
 def seconds_left(timeout: float | None) -> str:
-    """Say how long the present step may still take."""
+    """Return a phrase for the time left for the present step."""
     return "" if timeout is None else f", {_clock(timeout)} left"
 
 
 def waiting_for(n_awaited: int, n_clients: int) -> str:
-    """Say how many clients have not answered, if the server said so."""
+    """Return a phrase for the number of clients that have not answered, if the server sent it."""
     return f", waiting for {n_awaited} of {n_clients} clients" if n_awaited else ""
 
 
 def gives_up_in(timeout: float | None) -> str:
-    """Say how long a client still waits for the server: longer than the server for the others,
-    which is what the step takes.
+    """Return a phrase for the time after which a client stops waiting for the server.
+
+    It is longer than the server waits for the other clients, which is the time of the step.
     """
     return "" if timeout is None else f", this client gives up in {_clock(timeout)}"
 
@@ -340,12 +341,12 @@ def _clock(timeout: float) -> str:
 def ended_without_result(
     reason: str, *, is_unspent: bool = False, as_json: bool = False
 ) -> typer.Exit:
-    """Say why there is no result, and whether the plan is still good; return the exception to
-    raise.
+    """Print the reason for a run without a result, and whether the plan can be used again; return
+    the exception to raise.
     """
     remedy = (
-        "; nothing was spent here: if the run ended for all clients, the same commands begin it"
-        " again with the same plan"
+        ". This client spent nothing. If no other client did, run the same commands to start"
+        " the run again with the same plan"
         if is_unspent
         else ""
     )
@@ -355,25 +356,25 @@ def ended_without_result(
 
 
 def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
-    """Say why this client cannot take part now, and that its run is not over; return the exception
-    to raise.
+    """Print the reason why this client cannot take part now, and that its run is open; return the
+    exception to raise.
     """
     remedy = (
-        "The run is not over for this client: once that is put right, the same command goes on, or"
-        " the run is given up with `fastlloyd ledger release`."
+        "The run is still open. Correct the fault and run the same command to continue, or give"
+        " the run up with `fastlloyd ledger release`."
     )
-    say_last(f"Not taken part: {reason}. {remedy}", level="warning", as_json=as_json)
+    say_last(f"Did not take part: {reason}. {remedy}", level="warning", as_json=as_json)
     return typer.Exit(TURNED_AWAY)
 
 
 def stopped(*, as_json: bool = False) -> typer.Exit:
-    """Say how to go on; return the exception to raise."""
-    say_last("Stopped. The same command takes the run up again.", as_json=as_json)
+    """Print how to continue; return the exception to raise."""
+    say_last("Stopped. Run the same command to continue the run.", as_json=as_json)
     return typer.Exit(STOPPED)
 
 
 def warn_of(plan: Plan, *, as_json: bool = False) -> None:
-    """Say on stderr what is weak about the plan, and what ends too soon, before anything is
+    """Print weak settings of the plan and dates that end too soon on stderr, before anything is
     sent.
     """
     for caution in (
@@ -384,7 +385,7 @@ def warn_of(plan: Plan, *, as_json: bool = False) -> None:
 
 
 def naming_the_server(plan: Plan) -> list[str]:
-    """Return a caution if clients name the server in clear when they connect."""
+    """Return a caution if clients send the server's name unencrypted when they connect."""
     from fastlloyd.federation.identity import x509
 
     if not plan.server.certificate:
@@ -393,18 +394,20 @@ def naming_the_server(plan: Plan) -> list[str]:
     if x509.SERVER_HOST in hosts:
         return []
     caution = (
-        f"each connection names {hosts[0]} in clear, for the server's certificate has no other"
-        " host; one from `fastlloyd keygen` of this version names no party"
+        f"each connection sends the name {hosts[0]} unencrypted, because the server's certificate"
+        " has no other host; a certificate from this version of `fastlloyd keygen` names no party"
     )
     return [caution]
 
 
 def say(sentence: str, *, as_json: bool = False) -> None:
-    """Tell the owner on stderr: a sentence or, with --json, one more object of the log."""
+    """Print a sentence for the owner on stderr or, with --json, one more object of the log."""
     typer.echo(_entry(time.time(), "info", sentence) if as_json else sentence, err=True)
 
 
 def say_last(sentence: str, *, level: str = "info", as_json: bool = False) -> None:
-    """Like `say`, at the end of a run; if nothing can be written, the exit code says enough."""
+    """Print as `say` does, at the end of a run; if nothing can be written, the exit code is
+    enough.
+    """
     with contextlib.suppress(OSError):
         typer.echo(_entry(time.time(), level, sentence) if as_json else sentence, err=True)

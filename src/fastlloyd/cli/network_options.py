@@ -27,9 +27,7 @@ class StudyOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
-    """The server of a run over a network, and how long the parties wait; left out: none, or as in
-    the plan before.
-    """
+    """Options for the server of a networked run and the timeouts of the parties."""
 
     server: Annotated[
         Path | None, in_network(help="Public file of the server.", metavar="FILE")

@@ -59,14 +59,14 @@ _SETTING: Final = re.compile(
 
 
 def of_option(error: FastLloydError) -> str:
-    """Return the message of an error; settings that are at fault are named as options."""
+    """Return the message of an error, with the names of options for the settings at fault."""
     field = error.field or ""
     is_setting = field in _ANYWHERE or field in _FIRST
     return as_options(str(error)) if is_setting else str(error).replace("value_range", "--range")
 
 
 def as_options(sentence: str) -> str:
-    """Return a message about settings with the names that the command line has for them."""
+    """Return a message with the names of options in place of those of settings."""
     if sentence.startswith("bounds of "):
         return f"--bounds: {sentence}"
     return _SETTING.sub(lambda found: _option(found[0]), sentence)

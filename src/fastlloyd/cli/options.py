@@ -15,7 +15,7 @@ NETWORK, HOST, OUTPUT = "Network", "Host", "Output"
 
 
 def _panel(name: str) -> Callable[..., Any]:
-    """An option in the part of the help that has this name."""
+    """Return an option in the part of the help with this name."""
     return functools.partial(typer.Option, rich_help_panel=name)
 
 
@@ -235,7 +235,7 @@ ValueRange = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerOptions:
-    """Which data set a run is charged to, in whose ledger."""
+    """Options that name the data set to charge, and its ledger."""
 
     dataset: Annotated[
         str | None,
@@ -255,7 +255,7 @@ class LedgerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FederationOptions:
-    """Options of a federation: parties that add noise, are missing or are curious."""
+    """Options of a federation: the party that adds noise, missing clients, curious parties."""
 
     trust: Annotated[
         str | None,

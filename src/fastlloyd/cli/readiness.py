@@ -30,7 +30,7 @@ def say_ready(plan: Plan, address: str, found: Rehearsal) -> None:
     """Say that all is ready, and how long a pass took."""
     typer.echo(
         f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate"
-        f" are as they must be, and the server at {address} serves this plan. Nothing was spent."
+        f" fit the plan, and the server at {address} serves it. Nothing was spent."
     )
     typer.echo(of_passes(plan, found.seconds))
 

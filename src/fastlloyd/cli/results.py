@@ -62,8 +62,10 @@ COMPARED = (
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Destination of a result. folder : None if nothing is kept. is_new : the folder has a name of
-    ours, which changes if it is taken.
+    """Destination of a result.
+
+    folder : None if nothing is written. is_new : whether we chose the name of the folder, so that
+        it changes if it exists.
     """
 
     folder: Path | None
@@ -71,7 +73,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
 
     def write(self, contents: Mapping[str, bytes]) -> list[Path]:
-        """Write the files and return their paths, none if nothing is kept. Raises OutputError."""
+        """Write the files and return their paths, or none without a folder. Raises OutputError."""
         if self.folder is None:
             return []
         if self.is_new:
@@ -83,8 +85,9 @@ NOWHERE = Destination(folder=None)
 
 
 def named(options: OutputOptions) -> Destination:
-    """Return the folder that is named, if one is. Raises OutputError, before anything is computed,
-    if it cannot be written.
+    """Return the folder in the options, if there is one.
+
+    Raises OutputError, before anything is computed, if it cannot be written.
     """
     if options.out is None:
         if options.plot_data or options.force:
@@ -98,10 +101,10 @@ def named(options: OutputOptions) -> Destination:
 
 
 def of_run(options: ResultOptions, data: str, n_clusters: int) -> Destination:
-    """Return the folder that is named, or a new one in the working directory: a run spends epsilon,
-    so its result is kept.
+    """Return the folder in the options, or a new one in the working directory, because a run spends
+    epsilon.
 
-    Refused before anything is computed if it could not be written.
+    Raises OutputError, before anything is computed, if it cannot be written.
     """
     if options.no_out and options.out is not None:
         raise OutputError(
@@ -118,7 +121,7 @@ def of_run(options: ResultOptions, data: str, n_clusters: int) -> Destination:
 
 
 def check_comparison(options: MechanismOptions) -> None:
-    """Refuse to compare Lloyd's algorithm with itself."""
+    """Raise PlanError for a comparison of Lloyd's algorithm with itself."""
     if chosen_algorithm(options).noise is Noise.NONE:
         raise PlanError(
             "--compare-non-private compares a private algorithm with lloyd; name one, or leave the"
@@ -224,7 +227,7 @@ def for_machines(
     paths: Sequence[Path],
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """With --json print the result, and `more`, to stdout."""
+    """Print the result, and `more`, to stdout if --json is given."""
     if options.json:
         terminal.print_json(
             result.summary() | dict(more or {}) | {"files": [str(path) for path in paths]}
@@ -232,7 +235,7 @@ def for_machines(
 
 
 def show(result: RunResult, options: OutputOptions) -> None:
-    """Print who was in each round of a federated run, and the result."""
+    """Print the clients of each round of a federated run, and the result."""
     console = terminal.console(stderr=options.json)
     for line in screen.rounds(result):
         console.print(line)
@@ -240,7 +243,7 @@ def show(result: RunResult, options: OutputOptions) -> None:
 
 
 def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> None:
-    """Say where the result went, or `nothing` if it was not written."""
+    """Print the folder of the result, or `nothing` if it was not written."""
     console = terminal.console(stderr=options.json)
     if paths:
         console.print(
@@ -252,8 +255,8 @@ def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> No
 
 
 def holds_run(folder: Path | None, plan: Plan) -> bool:
-    """Return whether the folder looks like what this run led to, left by a process that was killed
-    right after.
+    """Return whether the folder contains files of this run, left by a process that was killed right
+    after.
     """
     if folder is None or not any(
         all((folder / name).is_file() for name in names) for names in _OF_RUNS
@@ -266,12 +269,12 @@ def holds_run(folder: Path | None, plan: Plan) -> bool:
 
 
 def files_there(folder: Path) -> list[Path]:
-    """Return the files of a result that the folder holds."""
+    """Return the files of a result in the folder."""
     return [path for name in FILES if (path := folder / name).is_file()]
 
 
 def written_before(folder: Path | None, contents: Mapping[str, bytes]) -> list[Path]:
-    """Return the files of the folder if it holds what is to be written, none otherwise."""
+    """Return the files of the folder if they are equal to the contents, or none."""
     try:
         if folder is None or any(
             (folder / name).read_bytes() != contents[name]
@@ -307,8 +310,8 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
 
 
 def _found_before(folder: Path, privacy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run found, as `RunResult.found` has it. Raises where files are missing or do
-    not belong together.
+    """Return a stored result as `RunResult.found` has it. Raises if files are missing or do not
+    belong together.
     """
     if (folder / BOUNDS).is_file():
         return {

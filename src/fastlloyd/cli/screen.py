@@ -33,7 +33,7 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def of_workers(engine: str, n_workers: int) -> str:
-    """Say that workers elsewhere handle the records."""
+    """Print that workers on other machines handle the records."""
     return (
         f"Engine: {engine}, {n_workers} worker{'s' * (n_workers != 1)}. Scheduler, workers, their"
         " logs and disks handle your records and exact sums: they must be yours alone."
@@ -46,21 +46,21 @@ def on_stderr(sentence: str) -> None:
 
 
 class OwnersScreen(NamedTuple):
-    """Notes for the owner of the records, with exact numbers: the one way for commands to say them.
+    """Notes with exact numbers for the owner of the records: the only way for commands to print
+    them.
 
-    as_json : the result goes to a program, so nothing is said: others may read what stderr leaves
-    in a log. say : prints a sentence.
+    as_json : print nothing, because others may read stderr in a log. say : prints a sentence.
     """
 
     as_json: bool
     say: Callable[[str], None] = on_stderr
 
     def left_out(self, n: int) -> None:
-        """Say how many records had missing cells."""
+        """Print how many records had missing cells."""
         self.counted(n, f"missing cells and {'was' if n == 1 else 'were'} left out")
 
     def clipped(self, found: Clipped, features: Sequence[str], *, ends: str = "the bounds") -> None:
-        """Say how many records the bounds cut, and name the features with many cut values.
+        """Print how many records the bounds clipped, and the features with many clipped values.
 
         ends : name of the ends that values are clipped to, for messages.
         """
@@ -73,7 +73,7 @@ class OwnersScreen(NamedTuple):
             )
 
     def counted(self, n: int, what: str) -> None:
-        """Say how many records have something, if any has."""
+        """Print the number of records that have something, if there are any."""
         if n:
             have = "has" if n == 1 else "have"
             self._tell(
@@ -87,7 +87,7 @@ class OwnersScreen(NamedTuple):
 
 
 def show(screen: Console, result: RunResult) -> None:
-    """Print what was found, what is guaranteed, and how far to trust it."""
+    """Print the result, its guarantee, and its reliability."""
     show_found, trustworthy = _SHOWN[type(result)]
     show_found(screen, result)
     m = result.mechanism
@@ -100,8 +100,8 @@ def show(screen: Console, result: RunResult) -> None:
 
 
 def rounds(result: RunResult) -> list[str]:
-    """Say who was included in each round of a federated run, a line each; no lines for a run of one
-    holder.
+    """Return a line for each round of a federated run with its clients; no lines for one
+    organisation.
     """
     if result.plan is None:
         return []
@@ -151,7 +151,7 @@ def show_centroids(screen: Console, result: Result) -> None:
 
 
 def show_bounds(screen: Console, result: BoundsResult) -> None:
-    """Print a table of the bounds, with digits that they can be told apart by."""
+    """Print a table of the bounds, with enough digits to tell them apart."""
     lower, upper = zip(*result.ends.values(), strict=True)
     places = [
         precision.decimals((high - low) / 100) or 0 for low, high in zip(lower, upper, strict=True)
@@ -174,7 +174,7 @@ def _counted(m: Mechanism) -> str:
 
 
 def show_comparison(console: Console, exact: "Comparison") -> None:
-    """Print exact figures of both algorithms on the owner's screen, and what they are."""
+    """Print exact figures of both algorithms on the owner's screen, and their meaning."""
     noisy, plain = exact.with_noise, exact.without_noise
     console.print(
         f"{NOT_PRIVATE}, for the owner of the records only: {noisy.algorithm} against lloyd without"

@@ -50,7 +50,7 @@ class PlanKind(enum.Enum):
 
 
 def check_kind(kind: str, options: PlanOptions, value_range: str | None) -> None:
-    """Raise PlanError for options that a plan of this kind lacks, or has no use for."""
+    """Raise PlanError for missing or useless options of a plan of this kind."""
     if choose(PlanKind, kind, "kind") is PlanKind.CLUSTERING:
         if options.n_clusters is None:
             raise PlanError("--n-clusters is missing (number of clusters); --help says more")
@@ -84,8 +84,9 @@ def planned(
     n_records: int,
     of: Persons | None,
 ) -> RunSettings:
-    """Return what a plan of this kind is designed from, options being checked. Raises DataError,
-    PlanError or BudgetError.
+    """Return the settings for the design of a plan of this kind, after checking the options.
+
+    Raises DataError, PlanError or BudgetError.
     """
     named = Columns.of(columns)
     if choose(PlanKind, kind, "kind") is PlanKind.BOUNDS:
@@ -98,7 +99,9 @@ def planned(
 
 
 def read_plan(file: Path) -> Plan:
-    """The plan in a file. Raises PlanError, which of another file says what it is."""
+    """Return the plan in a file. Raises PlanError, which for another kind of file names that
+    kind.
+    """
     text = load_text(file)
     for heading, what in _NO_PLANS.items():
         if text.startswith(heading):
@@ -112,8 +115,8 @@ def read_plan(file: Path) -> Plan:
 
 
 def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Client, ...]:
-    """Clients by NAME:CAP, who can be simulated only, then those by FILE:CAP, who can join. Raises
-    PlanError.
+    """Return the clients: first NAME:CAP, for simulations only, then FILE:CAP, which can join.
+    Raises PlanError.
     """
     if not (clients or members):
         raise PlanError(
@@ -131,7 +134,9 @@ def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Clien
 
 
 def given_server(network: NetworkOptions, before: Server | None = None) -> Server:
-    """Return the server that the options name. What they leave out is as `before`, if at all."""
+    """Return the server in the options. An omitted value is taken from `before`, if there is
+    one.
+    """
     known = Server() if before is None else before
     address = known.address if network.address is None else network.address
     if network.server is not None:
@@ -140,8 +145,8 @@ def given_server(network: NetworkOptions, before: Server | None = None) -> Serve
 
 
 def check_complete(clients: Sequence[Client], server: Server) -> None:
-    """Raise PlanError, naming the option, if a run over a network would lack something of these
-    parties.
+    """Raise PlanError, naming the option, if these parties lack anything for a run over a
+    network.
     """
     alone = "or pass --simulation for a plan that is run only in one process or over MPI"
     if not server.certificate:
@@ -159,7 +164,7 @@ def check_complete(clients: Sequence[Client], server: Server) -> None:
 
 
 def given_authority(network: NetworkOptions) -> str | None:
-    """The certificate of the authority, base64 of DER, if one was named. Raises IdentityError."""
+    """Return the certificate of the authority, base64 of DER, or None. Raises IdentityError."""
     if network.authority is None:
         return None
     found = load_certificates(network.authority)
@@ -173,7 +178,7 @@ def given_authority(network: NetworkOptions) -> str | None:
 
 
 def load_certificates(path: Path) -> list[str]:
-    """The certificates of a PEM or DER file, base64 of DER, not looked into. Raises
+    """Return the certificates of a PEM or DER file, base64 of DER, unchecked. Raises
     IdentityError.
     """
     try:
@@ -195,12 +200,12 @@ def given_study(study: StudyOptions) -> Study | None:
 
 
 def given_positions(network: NetworkOptions) -> list[Positions]:
-    """The positions of clients' stores in the files that were named. Raises PlanError."""
+    """Return the positions of clients' stores in the named files. Raises PlanError."""
     return [Positions.load(path) for path in network.positions or ()]
 
 
 def given_timeouts(network: NetworkOptions, usual: Timeouts) -> dict[str, int]:
-    """Seconds by step, of those that were given, or follow from the time of a pass."""
+    """Return the seconds per step that are given, or follow from the time of a pass."""
     longer = asdict(usual.for_passes(network.pass_seconds or 0)).items() - asdict(usual).items()
     given = {step: getattr(network, f"{step}_timeout") for step in STEPS}
     return dict(longer) | {step: seconds for step, seconds in given.items() if seconds is not None}

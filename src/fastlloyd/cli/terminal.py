@@ -40,8 +40,8 @@ def print_json(content: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A heading, which may be broken between words, and cells, which may not; or text, which
-    may.
+    """Column of a table: a heading, which may break between words, and cells, which may not; or
+    text, which may.
     """
 
     heading: str
@@ -51,13 +51,13 @@ class Column:
 
     @property
     def natural(self) -> int:
-        """The width that breaks nothing."""
+        """Return the width that breaks nothing."""
         return max(map(cell_len, (self.heading, *self.cells)))
 
     @property
     def least(self) -> int:
-        """The width that breaks no cell, no word of a heading and no short heading, and text not
-        too often.
+        """Return the width that breaks no cell, no word of a heading and no short heading, and text
+        rarely.
         """
         if self.is_text:
             return min(self.natural, _TEXT)
@@ -68,15 +68,15 @@ class Column:
 
     @property
     def narrowest(self) -> int:
-        """The width that breaks no cell and no word of a heading."""
+        """Return the width that breaks no cell and no word of a heading."""
         return (
             self.least if self.is_text else max(map(cell_len, (*self.heading.split(), *self.cells)))
         )
 
 
 def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
-    """Print a table; where the screen is too narrow several, each with the first column, which
-    names the rows.
+    """Print a table; on a narrow screen several, each with the first column, which names the
+    rows.
     """
     measures = map(attrgetter, ("natural", "least", "narrowest"))
     fitting = next(
@@ -113,7 +113,7 @@ def _width(widths: Sequence[int]) -> int:
 
 @contextmanager
 def moving(what: str, *, takes_long: bool = True) -> Iterator[None]:
-    """Show a moving line on a terminal while something that takes long is done."""
+    """Show a moving line on a terminal during long work."""
     if not (takes_long and sys.stderr.isatty()):
         yield
         return

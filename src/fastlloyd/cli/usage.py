@@ -87,8 +87,8 @@ class Command(_Plain, TyperCommand):
 
 
 def _refuse_repeated(order: Iterable[Any]) -> None:
-    """Raise UsageError for an option given twice that takes one value, or says yes or no: the last
-    would silently win.
+    """Raise UsageError for a repeated option that takes one value or a yes or no: the last would
+    silently win.
     """
     counts = Counter(
         option for option in order if option.param_type_name == "option" and not option.multiple
@@ -101,7 +101,7 @@ def _refuse_repeated(order: Iterable[Any]) -> None:
 
 
 def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
-    """Say that an option does not exist; "" if that is not the error."""
+    """Return a sentence for an option that does not exist, or "" for another error."""
     if not hasattr(error, "possibilities"):
         return ""
     # as every error with possibilities has
@@ -122,9 +122,7 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
 
 
 def _missing(error: Exception) -> str:
-    """Say what needed option or argument was not given, as the help has it; "" if that is not the
-    error.
-    """
+    """Return a sentence that names the missing option or argument, or "" for another error."""
     needed = getattr(error, "param", None)
     if type(error).__name__ != "MissingParameter" or needed is None:
         return ""
@@ -134,9 +132,7 @@ def _missing(error: Exception) -> str:
 
 
 def _bad_number(error: Exception, command: Any, given: dict[str, Any]) -> str:
-    """Say which number is needed in place of this text, or in which range; "" if that is not the
-    error.
-    """
+    """Return a sentence with the expected number or range, or "" for another error."""
     option = getattr(error, "param", None)
     if (
         option is None
@@ -158,8 +154,8 @@ def _bad_number(error: Exception, command: Any, given: dict[str, Any]) -> str:
 
 
 def _left_over(left: list[str], params: Iterable[Any]) -> str:
-    """Say which argument is one too many, as where a shell has replaced a pattern by all that fits;
-    "" if none is.
+    """Return a sentence that names a surplus argument, for example from a pattern that the shell
+    expanded, or "".
     """
     if not left:
         return ""
@@ -180,7 +176,7 @@ def _name(option: Any) -> str:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Put the fields of every parameter that is a dataclass on the command line in place of it.
+    """Replace each dataclass parameter by its fields on the command line.
 
     typer reads a command's signature, so the fields, `Annotated[type, typer.Option(...)]`, become
     keyword parameters of it.

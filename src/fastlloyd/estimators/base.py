@@ -353,7 +353,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
         if self.n_records is None and relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise PlanError(
-                "n_records must be stated where X is a collection of Dask: a round number above the"
+                "n_records is missing: for a Dask collection X, state a round number above the"
                 " number of records"
             )
         return source

@@ -16,17 +16,14 @@ RUN_LABEL: Final = b"fastlloyd/v1/run-of-a-client\0"
 
 
 def own_run_id(run_id: bytes, identity: bytes) -> bytes:
-    """Return the id under which a ledger counts the run that this client joined: several clients of
-    one holder may be in one run.
-    """
+    """Return the id of a client's run within the ledger; clients of one holder may share a run."""
     return hashlib.sha256(RUN_LABEL + identity + run_id).digest()[:16]
 
 
 def taken_up(ledger: Store, client: Store) -> list[Event]:
     """Return the events that bring a ledger up to a client's store.
 
-    Raises StateError for an old copy, but not before what only this copy knows to be spent is
-    counted: some have answers that others have not.
+    Raises StateError for an old copy, after the budget that only this copy records is counted.
     """
     try:
         return news(ledger.history, client)
@@ -46,7 +43,7 @@ def news(ledger: History, client: Store) -> list[Event]:
 
 
 def _news_of_runs(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
-    """The events that bring a ledger up to what a client's store knows of its runs."""
+    """Yield the events that the ledger lacks of the runs in a client's store."""
     for run_id, run in client.runs.items():
         mine = own_run_id(run_id, identity)
         known = ledger.runs.get(mine)
@@ -74,8 +71,9 @@ def _news_of_runs(ledger: History, client: History, identity: bytes) -> Iterator
 
 
 def _position_seen(ledger: History, client: Store) -> Iterator[Event]:
-    """How much of the client's store there is now. Raises StateError if the ledger saw more of it,
-    or other events.
+    """Yield the position of the client's store, if the ledger does not have it.
+
+    Raises StateError if the ledger saw a longer store or other events.
     """
     name, now = client.identity.hex(), client.position
     known = ledger.peers.get(name)
@@ -83,8 +81,8 @@ def _position_seen(ledger: History, client: Store) -> Iterator[Event]:
         known.length > now.length or client.head_at(known.length) != known.head
     ):
         raise StateError(
-            f"{client.path} is an old copy, or was made anew: the ledger saw {known.length} events"
-            f" of it, and it holds {now.length}; {WAY_OUT}"
+            f"{client.path} is an old copy, or was made again: it has {now.length} events, and the"
+            f" ledger {known.length}; {WAY_OUT}"
         )
     if known != now:
         yield PeerSeen(name=name, position=now)

@@ -53,8 +53,9 @@ Say = Callable[[str], None]
 
 
 def state_folder() -> Path:
-    """The folder of this user's state; it may not be there yet. Raises StateError unless it is the
-    same whatever the current folder is.
+    """Return the folder for the state of this user, which need not exist yet.
+
+    Raises StateError unless it is the same for every current folder.
     """
     if sys.platform == "win32":
         kept = user_folder("LOCALAPPDATA", ("AppData", "Local"), StateError)
@@ -66,11 +67,10 @@ def state_folder() -> Path:
 
 
 def place(named: Path | None = None) -> Path:
-    """Where the ledger is, a full path: where it is said to be, or where the variable says, or in
-    the user's state folder.
+    """Return the full path of the ledger: `named`, else the variable, else the user's state folder.
 
-    named : as somebody typed it, from the current folder on; whatever else says where it is must be
-    a full path. Raises StateError.
+    named : path as typed, relative to the current folder; the variable must be a full path. Raises
+        StateError.
     """
     said = os.environ.get(VARIABLE)
     if named is None and not said:
@@ -90,8 +90,10 @@ def place(named: Path | None = None) -> Path:
 
 
 class Counted(NamedTuple):
-    """Where a run counts. began : when the first event of the ledger was written, UTC since 1970.
-    n_runs : how many runs it holds, with this one.
+    """Place at which a run counts.
+
+    path : of the ledger. began : time of the ledger's first event, UTC seconds since 1970. n_runs :
+        number of runs in it, including this one.
     """
 
     path: Path
@@ -100,10 +102,10 @@ class Counted(NamedTuple):
 
 
 class Charge:
-    """A run of the central model that was charged whole. sums : what was spent on its data set,
-    with it.
+    """Central run that was charged whole.
 
-    counted : in which ledger. stages : what its stages may cost, one after the other.
+    sums : epsilon spent on its data set, including this run. counted : ledger of the run. stages :
+        costs of its stages at most, in order.
     """
 
     def __init__(
@@ -113,26 +115,27 @@ class Charge:
         self.counted, self._stages = counted, stages
 
     def drawing(self, number: int) -> None:
-        """Hear that noise is about to be drawn for the round of that number, from 0."""
+        """Note that the noise of the round with this number, from 0, is about to be drawn."""
         self.n_drawn = max(self.n_drawn, number + 1)
 
     def later(self, cost: PlannedCost) -> Callable[[int], None]:
-        """What is to be told of the rounds of the second stage, from 0. Raises BudgetError if it
-        costs more than was charged for it.
+        """Return the callback for rounds of the second stage, with numbers from 0.
+
+        Raises BudgetError if the stage costs more than was charged for it.
         """
         first, charged = self._stages
         if not charged.covers(cost):
             raise BudgetError(
-                "the second stage costs more than was charged for it; report it: nothing more is"
-                " drawn"
+                "the second stage costs more than was charged for it, so no more noise is drawn;"
+                " please report this"
             )
         return lambda number: self.drawing(len(first.costs) + number)
 
 
 class HoldersLedger:
-    """The ledger at `path`; say : tells its holder that it was made.
+    """Ledger at `path`. say : receives a note when the ledger is made.
 
-    identity : of the very ledger that is meant; None: whichever is there.
+    identity : of the ledger that is meant; None accepts any.
     """
 
     def __init__(
@@ -141,10 +144,10 @@ class HoldersLedger:
         self.path, self._say, self._identity = path, say, identity
 
     def opened(self, *, new: bool = False) -> Store:
-        """Open the ledger, once no other process has it. Raises StateError.
+        """Open the ledger when no other process has it open. Raises StateError.
 
-        new : it is made if it is not there. So only a holder who says that nothing was counted
-        before has one made.
+        new : make the ledger if it does not exist. Only a holder who states that nothing was
+            counted before gets a new one.
         """
         if not self.is_there():
             if not new or self._identity is not None:
@@ -160,10 +163,7 @@ class HoldersLedger:
                 if not self.path.exists():  # else another process was first
                     raise
             else:
-                self._say(
-                    f"Note: made {self.path}, a new ledger, in which nothing is spent and nothing"
-                    " is limited."
-                )
+                self._say(f"Note: made {self.path}, a new ledger without runs or limits.")
                 return made
         store = Store.open(self.path, role=Role.HOLDER, patience=PATIENCE, whole=False)
         try:
@@ -176,33 +176,35 @@ class HoldersLedger:
     def _check_same(self, identity: bytes) -> None:
         if self._identity not in (None, identity):
             raise StateError(
-                f"{self.path} is another ledger than the one in which this fit is to be counted,"
-                " which lies on another machine, or was there before; fit where that one is"
+                f"{self.path} is not the ledger in which this fit counts; that one is on another"
+                " machine, or was replaced by this one. Fit on the machine where it is, or bring"
+                " it back"
             )
 
     @property
     def _missing(self) -> str:
         if self._identity is not None:
             return (
-                f"there is no ledger {self.path}, in which this fit is to be counted; fit on the"
-                " machine where it is, or bring it back"
+                f"there is no ledger {self.path}, in which this fit counts; fit on the machine"
+                " where it is, or bring it back"
             )
         return (
-            f"there is no ledger {self.path}; bring back its newest copy, name its place with"
-            f" --ledger or {VARIABLE} or, if no run was ever counted in it, say --new-dataset (in"
-            " Python, fastlloyd.dataset(..., new=True)), which makes one"
+            f"there is no ledger {self.path}; bring back its newest copy, or name its place with"
+            f" --ledger or {VARIABLE}. If no run was ever counted in it, pass --new-dataset (in"
+            " Python fastlloyd.dataset(..., new=True)) to make one"
         )
 
     def check_name(self, dataset: DataSet, history: History) -> None:
-        """Raise BudgetError unless this ledger, which holds `history`, knows the data set, or it is
-        new.
+        """Raise BudgetError unless this ledger, with `history`, knows the data set, or the data set
+        is new.
         """
-        is_there = "" if self.is_there() else ", which is not there"
+        is_there = "" if self.is_there() else ", which does not exist"
         check_name(dataset, history, f"the ledger {self.path}{is_there}")
 
     def named(self, dataset: DataSet) -> bytes:
-        """Have the ledger know the data set from now on; return the ledger's identity. Raises
-        BudgetError as `check_name`.
+        """Add the data set to the ledger if it is new, and return the ledger's identity.
+
+        Raises BudgetError as `check_name` does.
         """
         if not dataset.is_new:
             history, identity = self._read()
@@ -217,9 +219,7 @@ class HoldersLedger:
             return store.identity
 
     def is_there(self) -> bool:
-        """Whether there is a ledger. Raises StateError if its head file tells of one that is
-        gone.
-        """
+        """Return whether the ledger exists. Raises StateError if only its head file does."""
         try:
             if self.path.exists() or self.path.is_symlink():
                 return True
@@ -240,11 +240,11 @@ class HoldersLedger:
         )
 
     def history(self) -> History:
-        """What the ledger holds now, nothing if there is none. Raises StateError."""
+        """Return the history in the ledger, or an empty one if there is none. Raises StateError."""
         return self._read()[0]
 
     def _read(self) -> tuple[History, bytes | None]:
-        """What the ledger holds now, and its identity, if there is one."""
+        """Return the history in the ledger, and its identity if there is one."""
         if not self.is_there():
             if self._identity is not None:
                 raise StateError(self._missing)
@@ -259,12 +259,14 @@ class HoldersLedger:
     def charged(
         self, dataset: DataSet, *stages: PlannedCost, by: str, digest: bytes
     ) -> Iterator[Charge]:
-        """Charge a whole run to a data set, durably; whatever is drawn inside is counted then.
+        """Charge a whole run to a data set, durably, before the caller draws noise inside the
+        context.
 
-        stages : what its one stage costs, or its two at most. by : what runs it, a word. digest :
-        of the settings of the first. If what is inside fails, rounds that it never told the charge
-        of are handed back. Raises BudgetError if a limit does not hold it or the ledger does not
-        know the data set, StateError if it cannot be made durable; nothing is spent then.
+        stages : cost of its one stage, or at most those of its two. by : name of the caller in one
+            word. digest : of the settings of the first stage. If the caller fails, the rounds that
+            it had not announced to the charge are refunded. Raises BudgetError if a limit is too
+            low or the ledger does not know the data set, StateError if the charge cannot be made
+            durable; in both cases nothing is spent.
         """
         cost, run_id = together(*stages), os.urandom(16)
         if dataset.is_new or not self.is_there():  # before a ledger is made
@@ -304,8 +306,9 @@ class HoldersLedger:
             raise
 
     def rehearsed(self, dataset: DataSet, *stages: PlannedCost, by: str) -> list[Account]:
-        """Return the sums of a data set as they would be with a run of these costs; nothing is
-        written. Parameters and errors as of `charged`.
+        """Return the sums of a data set with a run of these costs added; nothing is written.
+
+        Parameters and errors are those of `charged`.
         """
         cost = together(*stages)
         history = self.history()
@@ -328,11 +331,11 @@ class HoldersLedger:
         return Counted(self.path, store.began or 0, store.history.n_runs)
 
     def _tell(self, store: Store, dataset: str) -> None:
-        """Say, once, that several spellings of a name are counted together."""
+        """Note, once, that several spellings of a name are one data set."""
         if spellings := store.history.untold(dataset):
             self._say(
-                f"Note: {listing(spellings)} are one data set: what was spent on either counts"
-                " together, and every limit stands."
+                f"Note: {listing(spellings)} are one data set: all epsilon spent on it is added"
+                " up, and every limit applies."
             )
             store.append([DataSetNamed(dataset=dataset)])
 
@@ -343,10 +346,10 @@ class HoldersLedger:
         reserved: RunReserved | PersonRunReserved | None,
         run_id: bytes,
     ) -> Counted:
-        """Count a run that a client is about to join, durably, and whatever else its store knows.
+        """Count a run that a client is about to join, durably, with all other events of its store.
 
-        reserved : what the client's store is to hold next; None if it holds the run. Raises
-        BudgetError and StateError as `charged`.
+        reserved : next event of the client's store; None if the store has the run. Raises
+            BudgetError and StateError as `charged` does.
         """
         mine = own_run_id(run_id, client.identity)
         with self.opened(new=dataset.is_new) as store:
@@ -362,9 +365,9 @@ class HoldersLedger:
                 begun = after.runs[mine].reserved
                 if reserved is not None and begun != reserved:
                     raise StateError(
-                        f"run {run_id.hex()} is in {self.path} with another plan, name or data set,"
-                        " since a process was killed that was to join it; say the same, or give"
-                        f" the run up with `fastlloyd ledger release {client.path} --run"
+                        f"{self.path} has run {run_id.hex()} with another plan, name or data set,"
+                        " from a process that was killed before it joined; pass the same ones, or"
+                        f" give the run up with `fastlloyd ledger release {client.path} --run"
                         f" {run_id.hex()} --ledger {self.path}`"
                     )
             elif reserved is not None:
@@ -376,8 +379,8 @@ class HoldersLedger:
             return self._counted(store)
 
     def check_counts(self, dataset: DataSet, identity: bytes, run_id: bytes) -> None:
-        """Raise BudgetError unless this run of that client, or another on its data set, is counted
-        here, or the data set is new.
+        """Raise BudgetError unless the ledger counts this run of the client, or another on its data
+        set, or the data set is new.
         """
         now = self.history()
         if own_run_id(run_id, identity) not in now.runs:
@@ -391,10 +394,10 @@ class HoldersLedger:
         cost: PlannedCost,
         run_id: bytes,
     ) -> None:
-        """Raise what `enter` would raise of a run of this cost that is not in the client's store;
-        nothing is written.
+        """Raise the error that `enter` would raise for a run of this cost that is not in the
+        client's store; nothing is written.
 
-        client : where its store is to be, if it has none yet. identity : its signing key.
+        client : path of its store, which need not exist. identity : its signing key.
         """
         now, mine = self.history(), own_run_id(run_id, identity)
         if mine not in now.runs:
@@ -404,7 +407,7 @@ class HoldersLedger:
             now = now.followed_by(news(now, client))
         elif (seen := now.peers.get(identity.hex())) is not None and seen.length:
             raise StateError(
-                f"there is no store {client}, and the ledger saw {seen.length} events of the one of"
+                f"there is no store {client}, but the ledger has {seen.length} events of the store of"
                 f" this identity: correct the path, {WAY_OUT}"
             )
         begun = now.runs.get(mine)
@@ -423,10 +426,10 @@ class HoldersLedger:
             )
 
     def follow(self, client: Store, *, only_if_there: bool = False) -> None:
-        """Take over what a client's store knows and the ledger does not: runs, and how they ended.
-        Raises StateError.
+        """Add the runs of a client's store, and their ends, that the ledger lacks. Raises
+        StateError.
 
-        only_if_there : make no ledger for it.
+        only_if_there : do not make a ledger for them.
         """
         if only_if_there and not self.is_there():
             return
@@ -435,10 +438,10 @@ class HoldersLedger:
                 store.append(events)
 
     def release_unbegun(self, client: Store, run_id: bytes) -> bool:
-        """End a run that was counted here and never came into the client's store, which sent
-        nothing then.
+        """End a run that is counted here but missing from the client's store, so that nothing was
+        sent, and return whether there is one.
 
-        The process that had begun it was killed in between. Returns whether there is such a run.
+        The process that began it was killed in between.
         """
         mine = own_run_id(run_id, client.identity)
         if not self.is_there():

@@ -29,8 +29,9 @@ class Bill(NamedTuple):
 
     @classmethod
     def of(cls, job: AnyRun | TwoStages | Plan, rows_are: str | None) -> "Bill":
-        """Return the bill of a run, of two stages, or of a whole federated run. rows_are : as of
-        `ledger.run_cost`. Raises BudgetError for a run without noise.
+        """Return the bill of a run, of its two stages, or of a whole federated run.
+
+        rows_are : as in `ledger.run_cost`. Raises BudgetError for a run without noise.
         """
         if isinstance(job, TwoStages):
             return cls(stage_costs(job, rows_are), job.first.digest)
@@ -40,9 +41,11 @@ class Bill(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """A job that is charged, or not counted. drawing : is told of each round, from 0, before its
-    noise is drawn. later : returns that for the second stage, by its mechanism. accounts : sums of
-    the data set, with this job. counted : the ledger, or None.
+    """Job that is charged, or not counted.
+
+    drawing : called with the number of each round, from 0, before its noise is drawn. later :
+        returns the same for the second stage, from its mechanism. accounts : sums of the data set,
+        including this job. counted : the ledger, or None.
     """
 
     drawing: Drawing = lambda _: None
@@ -52,10 +55,10 @@ class Charged(NamedTuple):
 
 
 class BudgetAccount(NamedTuple):
-    """A data set, in its holder's ledger, that jobs are charged to.
+    """Data set, in its holder's ledger, that jobs are charged to.
 
-    ledger : the file, or None for the holder's own. identity : of the very ledger that is meant, or
-    None for any. by : the command or estimator that charges, a word.
+    ledger : the file, or None for the holder's default. identity : of the ledger that is meant, or
+        None for any. by : name of the command or estimator that charges.
     """
 
     dataset: DataSet
@@ -64,8 +67,9 @@ class BudgetAccount(NamedTuple):
     by: str = "fit"
 
     def opened(self, watch: Watch) -> "BudgetAccount":
-        """Have the ledger know the data set from now on, and return the account in that very
-        ledger, whose data set is no longer new. Raises BudgetError and StateError.
+        """Add the data set to the ledger if it is new, and return the account bound to this ledger.
+
+        Raises BudgetError and StateError.
         """
         holder = self.holder(watch)
         identity = holder.named(self.dataset)
@@ -78,27 +82,27 @@ class BudgetAccount(NamedTuple):
             self.check([CAP_LEAK])
 
     def check(self, leaks: Sequence[str]) -> None:
-        """Raise BudgetError for settings that were taken from the data."""
+        """Raise BudgetError if settings were taken from the data."""
         check_leaks(self.dataset.name, leaks)
 
     def bill(self, job: AnyRun | TwoStages | Plan) -> Bill:
-        """Return what a job is to be charged. Raises BudgetError for one without noise."""
+        """Return the bill for a job. Raises BudgetError for a job without noise."""
         return Bill.of(job, self.dataset.rows_are)
 
     def balance(self, bill: Bill) -> tuple[Account, ...]:
-        """Return the sums of the data set as they would be with this bill; nothing is written.
+        """Return the sums of the data set with this bill added; nothing is written.
 
-        Raises BudgetError and StateError as `charged`.
+        Raises BudgetError and StateError as `charged` does.
         """
         holder = self.holder(nobody)
         return tuple(holder.rehearsed(self.dataset, *bill.stages, by=self.by))
 
     @contextmanager
     def charged(self, bill: Bill, watch: Watch) -> Iterator[Charged]:
-        """Charge the job inside to the data set, durably and before its first noise is drawn.
+        """Charge a job to the data set, durably, before the block draws its first noise.
 
         Raises BudgetError if a limit refuses it or the ledger does not know the data set,
-        StateError if the ledger cannot be written; nothing is spent then.
+        StateError if the ledger cannot be written; in both cases nothing is spent.
         """
         holder, rows_are = self.holder(watch), self.dataset.rows_are
         with holder.charged(self.dataset, *bill.stages, by=self.by, digest=bill.digest) as charge:
@@ -112,7 +116,7 @@ class BudgetAccount(NamedTuple):
             )
 
     def holder(self, watch: Watch) -> HoldersLedger:
-        """Return the ledger, which tells the watch what its holder must know."""
+        """Return the ledger; its notes for the holder go to the watch."""
         return HoldersLedger(
             place(self.ledger),
             lambda sentence: watch(LedgerNoted(sentence=sentence.removeprefix("Note: "))),
@@ -122,7 +126,7 @@ class BudgetAccount(NamedTuple):
 
 @contextmanager
 def charged_to(account: BudgetAccount | None, bill: Bill | None, watch: Watch) -> Iterator[Charged]:
-    """Charge the job inside to the account, if there is one."""
+    """Charge a job to the account, if there is one, before the block runs it."""
     if account is None or bill is None:
         yield Charged()
         return

@@ -28,8 +28,9 @@ from fastlloyd.mechanisms.catalogue import design
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsRequest:
-    """Bounds that somebody wants to find. Fields as of `FitRequest`; value_range : in which they
-    are looked for.
+    """Request to find bounds.
+
+    The fields are those of `FitRequest`; value_range : range in which bounds are searched for.
     """
 
     records: Openable[Source]
@@ -72,7 +73,7 @@ class BoundsRequest:
 
 
 class BoundsOutcome(NamedTuple):
-    """Bounds that were found, and what that cost; fields as of `FitOutcome`."""
+    """Bounds that were found, and their cost; the fields are those of `FitOutcome`."""
 
     mechanism: BoundsMechanism
     bounds: FoundBounds
@@ -82,7 +83,7 @@ class BoundsOutcome(NamedTuple):
 
 
 class PreparedBounds(NamedTuple):
-    """A run that finds bounds, before anything is spent; fields as of `PreparedFit`."""
+    """Run that finds bounds, before anything is spent; the fields are those of `PreparedFit`."""
 
     request: BoundsRequest
     source: Source
@@ -93,10 +94,10 @@ class PreparedBounds(NamedTuple):
     balance: tuple[Account, ...]
 
     def carry_out(self, watch: Watch = nobody) -> BoundsOutcome:
-        """Charge the account and look for bounds. Errors as of `PreparedFit.carry_out`."""
+        """Charge the account and search for bounds. Errors are those of `PreparedFit.carry_out`."""
         m = self.mechanism
         with charged_to(self.request.account, self.bill, watch) as charged:
-            watch(StepBegan(what="looking for bounds"))
+            watch(StepBegan(what="searching for bounds"))
             found = find_bounds(m, self.source, self.outside, watch, SystemNoise(), charged.drawing)
             watch(StepEnded())
         return BoundsOutcome(m, found, charged, self.source, self.leaks)

@@ -32,26 +32,26 @@ MISSING: Final = "missing-setting"
 
 
 NEEDS_BOUNDS = (
-    "bounds is missing: state the smallest and largest value that every column can have, known"
-    " without looking at the data (`fastlloyd bounds template` makes a form); or take it from the"
-    " data with bounds from-data: NOT PRIVATE"
+    "bounds is missing: state the smallest and largest value that each column can have, from"
+    " public knowledge (`fastlloyd bounds template` makes a form). bounds from-data takes them"
+    " from the data: NOT PRIVATE"
 )
 
 
 NEEDS_RANGE = (
-    "value_range is missing: state a public range that surely holds all values, in which bounds are"
-    " looked for"
+    "value_range is missing: state a public range that surely contains all values; bounds are"
+    " searched for within it"
 )
 
 
 NEEDS_CAP = (
-    "n_records is missing: state a round number above the number of {many}; or take it from the"
-    " data with n_records from-data: NOT PRIVATE"
+    "n_records is missing: state a round number above the number of {many}. n_records from-data"
+    " takes it from the data: NOT PRIVATE"
 )
 
 
 class BoundsText(NamedTuple):
-    """Bounds as a text states them, see `parse_bounds`."""
+    """Bounds in the text form of `parse_bounds`."""
 
     text: str
 
@@ -85,14 +85,18 @@ class GuaranteeChoices:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Neighbouring relation; spelled with underscores, or with dashes. Raises PlanError."""
+        """Return the neighbouring relation, spelled with underscores or dashes. Raises
+        PlanError.
+        """
         name: Any = self.neighboring_relation
         text: str = name.replace("-", "_") if isinstance(name, str) else name
         return choose(NeighboringRelation, text, "neighboring_relation")
 
     @property
     def cap(self) -> int | None:
-        """Public cap that is stated, or None if the data are to say it. Raises PlanError."""
+        """Return the stated public cap, or None if it is to be taken from the data. Raises
+        PlanError.
+        """
         stated = self.n_records
         if stated is None or stated == FROM_DATA:
             return None
@@ -110,7 +114,7 @@ class GuaranteeChoices:
         return number
 
     def common(self) -> dict[str, Any]:
-        """Fields of `RunSettings` but for domain, n_records and what was taken from the data."""
+        """Return the fields of `RunSettings` except domain, n_records and the leaks."""
         return {
             "epsilon": 1.0 if self.epsilon is None else float(self.epsilon),
             "delta": None if self.delta is None else float(self.delta),
@@ -146,31 +150,29 @@ class ClusteringChoices(GuaranteeChoices):
 
     @property
     def finds_bounds(self) -> bool:
-        """Return whether bounds are to be found privately."""
+        """Return whether bounds are found privately."""
         return self.value_range is not None
 
     @property
     def stated(self) -> dict[str, StatedBounds | None]:
-        """Bounds and range, by the name of the setting."""
+        """Return the stated bounds and range, by the name of the setting."""
         return {"bounds": self.bounds, "value_range": self.value_range}
 
     @property
     def grid(self) -> dict[str, Any]:
-        """Scaling and step of the grid, by the names that `Domain` has for them. Raises
-        PlanError.
-        """
+        """Return scaling and step of the grid under the names of `Domain`. Raises PlanError."""
         scaling = choose(Scaling, self.scaling, "scaling")
         return {"scaling": scaling, "fraction_bits": self.fraction_bits}
 
     @property
     def chosen_algorithm(self) -> AnyAlgorithm:
-        """Algorithm with the fields that are replaced. Raises PlanError."""
+        """Return the algorithm with its replaced fields. Raises PlanError."""
         named = preset(self.preset).algorithm if self.algorithm is None else self.algorithm
         return (algorithm(named) if isinstance(named, str) else named).varied(**self.varied)
 
     def specific(self) -> dict[str, Callable[[], Any]]:
-        """Fields of `Settings` that the base class lacks, by what makes each. They raise
-        PlanError.
+        """Return functions that make the fields of `Settings` missing in the base class, by name.
+        They raise PlanError.
         """
         return {
             "algorithm": lambda: self.chosen_algorithm,
@@ -191,14 +193,16 @@ class ClusteringChoices(GuaranteeChoices):
 
 
 def seed_of(stated: PublicSeed | str | None) -> PublicSeed:
-    """Return a fresh seed for None, the very seed for 64 hex digits, as a plan shows it, and else
-    that of an integer or of any other text. Raises PlanError for an empty text.
+    """Return a seed: a new one for None, the bytes of 64 hex digits, as in a plan, or else the hash
+    of an integer or other text.
+
+    Raises PlanError for an empty text.
     """
     if isinstance(stated, PublicSeed):
         return stated
     if stated == "":  # a variable that is not set would give everybody the same
         raise PlanError(
-            "public_seed is empty; expected a number or a text, or leave it out for a fresh seed",
+            "public_seed is empty; expected a number or a text; leave it out for a new seed",
             field="public_seed",
         )
     if stated is None:
@@ -216,11 +220,13 @@ def is_private(bounds: object) -> bool:
 
 
 def refuse_private(choices: ClusteringChoices) -> None:
-    """Raise PlanError for bounds that are to be found, in a job that needs stated ones."""
+    """Raise PlanError for private bounds in a job that needs stated ones."""
     if is_private(choices.bounds) or choices.value_range is not None:
         raise PlanError(
-            "bounds private is for fit; of records at several places find the bounds first, by a"
-            " plan of its own (`fastlloyd plan new --kind bounds`)",
+            (
+                "bounds private works only in fit; for several organisations make a plan that finds"
+                " the bounds first (`fastlloyd plan new --kind bounds`)"
+            ),
             field="bounds",
         )
 

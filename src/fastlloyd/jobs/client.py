@@ -47,12 +47,12 @@ N_TRIED: Final = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRequest:
-    """A part in a run that a client wants to take. Nothing is read or checked before `prepare`.
+    """Request of a client to take part in a run. Nothing is read or checked before `prepare`.
 
     member : the client's identity. account : data set, and the ledger that counts it beside the
-    client's store. store : file of the client's runs, which is made if there is none. data,
-    unit_column, missing, engine : as of `FileSource`. outside : "clip" or "refuse", of a value
-    outside the bounds.
+        client's store. store : file of the client's runs, made if it does not exist. data,
+        unit_column, missing, engine : as in `FileSource`. outside : "clip" or "refuse", for a value
+        outside the bounds.
     """
 
     plan: Plan
@@ -108,13 +108,13 @@ class ClientRequest:
 
     @property
     def signing_key(self) -> bytes:
-        """Return the key by which the client's signatures are known, 32 bytes."""
+        """Return the public key that verifies the client's signatures, 32 bytes."""
         return bytes.fromhex(self.member.signing_key)
 
 
 def check_unit_column(plan: Plan, column: str | None) -> None:
-    """Raise PlanError for a column of ids if a plan protects single records, and for its absence if
-    the plan protects persons.
+    """Raise PlanError if a column of ids is given for a plan that protects single records, or is
+    missing for one that protects persons.
     """
     m = plan.mechanism
     if m.persons is not None and column is None:
@@ -124,33 +124,36 @@ def check_unit_column(plan: Plan, column: str | None) -> None:
         )
     if m.persons is None and column is not None:
         raise PlanError(
-            "the plan protects single records, not persons; leave --unit-column out, or agree on a"
+            "the plan protects single records, not persons; leave out --unit-column, or agree on a"
             " plan made with --unit person"
         )
 
 
 def at_once(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call what takes long, in this thread."""
+    """Call the long work in this thread."""
     return work(*args, **kwargs)
 
 
 class Rehearsal(NamedTuple):
-    """Findings of a rehearsal. limits : that the run must keep to. seconds : that a pass takes."""
+    """Findings of a rehearsal. limits : limits that apply to the run. seconds : duration of a
+    pass.
+    """
 
     limits: list[Limit]
     seconds: float
 
 
 class Drive(Protocol):
-    """Caller of work that takes long, which may show how far the work is."""
+    """Caller of long work, which may show its progress."""
 
     def __call__(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what `work` returns for the arguments."""
 
 
 class PreparedClient(NamedTuple):
-    """A client before anything is sent. Methods take a watch, and `drive`, which calls what takes
-    long, and may show how far it is.
+    """Client before anything is sent.
+
+    Its methods take a watch, and `drive`, which calls long work and may show its progress.
     """
 
     request: ClientRequest
@@ -203,10 +206,10 @@ class PreparedClient(NamedTuple):
         watch: Watch = nobody,
         drive: Drive = at_once,
     ) -> Iterator[DurableClient]:
-        """Pass over the records, reserve what the run may cost, and yield the client that answers
-        the server, or take it up where an earlier process left it.
+        """Pass over the records, reserve the cost of the run, and yield the client that answers the
+        server; an earlier process' run is continued.
 
-        Raises what `DurableClient.join` raises, and Stopped.
+        Raises the errors of `DurableClient.join`, and Stopped.
         """
         request, plan, dataset = self.request, self.plan, self.request.account.dataset
         name, holder = request.member.name, self.holder(watch)
@@ -238,8 +241,8 @@ class PreparedClient(NamedTuple):
     def _look(
         self, own: "OwnRecords", watch: Watch, drive: Drive, rehearsed: Sequence[Query] = ()
     ) -> Fingerprint:
-        """Return the fingerprint of the records, once they are counted. Raises DataError for more
-        than the cap.
+        """Count the records and return their fingerprint. Raises DataError for more records than
+        the cap.
         """
         found, source = drive(own.look, rehearsed), self.source
         client = self.plan.client(self.request.member.name)
@@ -252,7 +255,7 @@ class PreparedClient(NamedTuple):
 def own_records(
     source: TableSource, run: AnyRun, outside: Outside, key: bytes, watch: Watch = nobody
 ) -> "Iterator[OwnRecords]":
-    """Yield the records of a client, as its run asks for them. key : of the fingerprint."""
+    """Yield the records of a client, prepared for its run. key : of the fingerprint."""
     known = RecordsHash(key, source.columns)
     whose = PersonsHash(key, source.columns) if source.has_ids else None
 
@@ -266,10 +269,10 @@ def own_records(
 
 
 class OwnRecords:
-    """Records of a client, as its run asks for them.
+    """Records of a client, prepared for its run.
 
-    answers : the records of the session. seconds : that the first look took, without what finds the
-    shares of persons.
+    answers : records of the session. seconds : duration of the first pass, except the time that
+        finds the shares of persons.
     """
 
     def __init__(
@@ -284,11 +287,11 @@ class OwnRecords:
         self._source, self._run, self._known, self._whose = source, run, known, whose
 
     def look(self, rehearsed: Sequence[Query] = ()) -> Fingerprint:
-        """Pass over all records for the first time: count them, find what is wrong with them, and
-        their fingerprint.
+        """Pass over all records for the first time: count and check them, and compute their
+        fingerprint.
 
-        rehearsed : queries. The one that takes longest is answered, and the answer forgotten, so
-        that the pass takes as long as the longest of a run. Raises DataError, and Stopped.
+        rehearsed : queries. The slowest of them is answered and the answer discarded, so that the
+            pass takes as long as the longest of a run. Raises DataError, and Stopped.
         """
         answers = self.answers
         asked = slowest(rehearsed, self._source, self._run) if rehearsed else NOTHING
@@ -307,7 +310,7 @@ class OwnRecords:
 
 
 def slowest(queries: Sequence[Query], source: TableSource, run: AnyRun) -> Asked:
-    """Return the query that takes longest for the first records."""
+    """Return the query that takes longest, measured on the first records."""
     records = source.records
     some = next(iter(GridRecords(records, run.domain, Outside.CLIP, source=records.source)))
     some = some[:N_TRIED]
@@ -322,7 +325,7 @@ def slowest(queries: Sequence[Query], source: TableSource, run: AnyRun) -> Asked
 
 
 class Endpoint(NamedTuple):
-    """Endpoint of the server. address : "HOST:PORT". is_here : it is on this machine."""
+    """Endpoint of the server. address : "HOST:PORT". is_here : whether it is on this machine."""
 
     address: str
     is_here: bool = False
@@ -337,7 +340,7 @@ class Endpoint(NamedTuple):
             asyncio.run(check_connection(plan, **self._proof(plan, identity)))
         except NetworkError as error:
             raise NetworkError(
-                f"records, bounds, cap and budget are as they must be, but {error}"
+                f"records, bounds, cap and budget fit the plan, but {error}"
             ) from None
 
     def _proof(self, plan: Plan, identity: PrivateIdentity) -> dict[str, Any]:
@@ -349,7 +352,8 @@ class Endpoint(NamedTuple):
 
 
 def pass_seconds_to_ask_for(plan: Plan, seconds: float) -> int | None:
-    """Return the seconds for a pass that the plan should allow, or None if it allows enough: twice
-    as long as one took, in whole minutes.
+    """Return the seconds for a pass that the plan should allow, or None if it allows enough.
+
+    It is twice the measured time, in whole minutes.
     """
     return None if seconds <= plan.timeouts.longest_pass else 60 * math.ceil(2 * seconds / 60)

@@ -30,10 +30,10 @@ def check_engine(name: str) -> None:
 def started(
     name: str, watch: Watch, *, holds_keys: bool = False
 ) -> "Iterator[LocalEngine | DaskEngine]":
-    """Start the engine of that name, and stop it in the end.
+    """Start the engine with this name, and stop it at the end.
 
-    holds_keys : as of `DaskEngine.connected`. Raises PlanError for another name, EngineError if the
-    engine cannot be used.
+    holds_keys : as in `DaskEngine.connected`. Raises PlanError for another name, EngineError if the
+        engine cannot be used.
     """
     watch(StepBegan(what=f"starting {name}"))
     workers = engine(name, holds_keys=holds_keys)
@@ -49,8 +49,9 @@ def started(
 
 
 def engine(name: str, *, holds_keys: bool = False) -> "LocalEngine | DaskEngine":
-    """Return the engine named local:N, or dask://HOST:PORT or tls://HOST:PORT, which insists on
-    TLS. Parameters and errors as of `started`.
+    """Return the engine named local:N, dask://HOST:PORT, or tls://HOST:PORT, which requires TLS.
+
+    Parameters and errors are those of `started`.
     """
     from fastlloyd.mechanisms.engines.dask import DaskEngine
     from fastlloyd.mechanisms.engines.local import LocalEngine

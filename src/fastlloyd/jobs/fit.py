@@ -57,10 +57,10 @@ OUTSIDE_RANGE = (
 
 @dataclass(frozen=True, kw_only=True)
 class FitRequest(Generic[S]):
-    """A clustering that somebody wants. Nothing is read or checked before `prepare`.
+    """Request for a clustering. Nothing is read or checked before `prepare`.
 
-    records : where they are. choices : of the clustering. outside : "clip" or "refuse", of a value
-    outside the bounds. account : that is charged, or None.
+    records : source of the records. choices : for the clustering. outside : "clip" or "refuse", for
+        a value outside the bounds. account : charged for the fit, or None.
     """
 
     records: Openable[S]
@@ -90,8 +90,10 @@ class FitRequest(Generic[S]):
 def planned_settings(
     choices: ClusteringChoices, source: Source, *, is_counted: bool, cap_factor: int = 1
 ) -> tuple[Settings[AnyAlgorithm], tuple[str, ...]]:
-    """Return what the clustering is designed from, and a sentence for each setting that was taken
-    from the data. cap_factor : multiplies the cap. Raises DataError, PlanError or BudgetError.
+    """Return the settings for the design of the clustering, and a sentence for each setting that
+    was taken from the data.
+
+    cap_factor : multiplies the cap. Raises DataError, PlanError or BudgetError.
     """
     leaks = list[str]()
     domain = domain_of(choices, source, leaks)
@@ -176,14 +178,14 @@ class PreparedFit(NamedTuple, Generic[S]):
 
     @property
     def forecast(self) -> Forecast:
-        """Return what the result is expected to look like."""
+        """Return the expected error and noise of the result."""
         return Forecast.of(self.mechanism)
 
     def carry_out(self, watch: Watch = nobody, noise: NoiseSource | None = None) -> FitOutcome[S]:
         """Charge the account and cluster the records.
 
-        noise : another source than the system's only in tests. Raises BudgetError, StateError,
-        DataError and EngineError; rounds whose noise was not drawn are handed back to the account.
+        noise : a source other than the system's, only for tests. Raises BudgetError, StateError,
+            DataError and EngineError; rounds whose noise was not drawn are refunded.
         """
         noise = SystemNoise() if noise is None else noise
         if self.stages is not None:
@@ -200,7 +202,7 @@ class PreparedFit(NamedTuple, Generic[S]):
     def _in_two_stages(self, stages: TwoStages, watch: Watch, noise: NoiseSource) -> FitOutcome[S]:
         account = self.request.account
         with charged_to(account, self.bill, watch) as charged:
-            watch(StepBegan(what="looking for bounds"))
+            watch(StepBegan(what="searching for bounds"))
             found = find_bounds(
                 stages.first, self.source, self.outside, watch, noise, charged.drawing
             )
@@ -227,7 +229,7 @@ def find_bounds(
     noise: NoiseSource,
     drawing: Drawing,
 ) -> FoundBounds:
-    """Look for bounds within the outer range, which is the domain of the mechanism."""
+    """Search for bounds within the outer range, which is the domain of the mechanism."""
     try:
         with (
             source.answering(mechanism, outside, watch) as answering,
@@ -241,7 +243,7 @@ def find_bounds(
 
 @contextmanager
 def watched(run: AnyRun, watch: Watch, drawing: Drawing) -> Iterator[Drawing]:
-    """Yield what is to be told of each round before its noise is drawn: the account, then the
+    """Yield a function to call with each round before its noise is drawn; it calls account and
     watch.
     """
 
@@ -258,7 +260,7 @@ def watched(run: AnyRun, watch: Watch, drawing: Drawing) -> Iterator[Drawing]:
 
 @contextmanager
 def placing(n_clusters: int, watch: Watch) -> Iterator[None]:
-    """Tell the watch that initial centroids are placed, if that takes a while."""
+    """Notify the watch that initial centroids are being placed, if that takes long."""
     if n_clusters >= MANY_CLUSTERS:
         watch(StepBegan(what=f"placing {n_clusters:,} initial centroids"))
     try:
@@ -269,7 +271,7 @@ def placing(n_clusters: int, watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def after(first: FirstStage) -> Iterator[None]:
-    """Have what is refused say what was spent before."""
+    """Add to an error in the block the epsilon that the first stage spent."""
     try:
         yield
     except FastLloydError as error:

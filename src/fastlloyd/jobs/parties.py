@@ -28,8 +28,8 @@ def check_member(public: PublicIdentity, plan: Plan, key: Path) -> None:
     client = plan.client(public.name)
     if (client.signing_key, client.certificate) != (public.signing_key, public.certificate):
         raise PlanError(
-            f"{key} is not the identity that the plan names as client {public.name!r}; use that"
-            " one, or have the plan renewed with your present public file"
+            f"{key} is not the identity of client {public.name!r} in the plan; use that one, or"
+            " have the plan renewed with your present public file"
         )
 
 
@@ -39,8 +39,7 @@ def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> N
     """
     if public.certificate != plan.server.certificate:
         raise PlanError(
-            f"{key} is not the identity of the server in {path}, {plan.server.name!r}; use the one"
-            " it names"
+            f"{key} is not the identity of the server {plan.server.name!r} in {path}; use that one"
         )
 
 
@@ -51,8 +50,8 @@ def check_store_exists(plan: Plan, name: str, store: Path) -> None:
     known = plan.client(name).store
     if known is not None and not store.exists():
         raise StateError(
-            f"there is no store {store}, and the plan says that the store of {name!r} holds"
-            f" {known.length} events; bring back its newest copy, or go on under a new identity"
+            f"there is no store {store}, but by the plan the store of {name!r} has {known.length}"
+            " events; bring back its newest copy, or make a new identity"
         )
 
 

@@ -11,15 +11,15 @@ T = TypeVar("T")
 
 
 class Faults:
-    """Faults that were found so far in a request."""
+    """Faults found so far in a request."""
 
     def __init__(self) -> None:
         self._errors: list[FastLloydError] = []
 
     @contextmanager
     def noted(self, field: str | None = None) -> Iterator[None]:
-        """Note the fault that is raised inside, and go on. field : at fault, if the error names
-        none.
+        """Note a fault raised in the block and continue. field : name of the field, if the error
+        has none.
         """
         try:
             yield
@@ -31,7 +31,7 @@ class Faults:
                 self._errors.append(error)
 
     def value(self, default: D, make: Callable[[], T], field: str | None = None) -> D | T:
-        """Return what `make` returns, or the default where it raises, which is noted."""
+        """Return the value of `make`, or note its error and return the default."""
         found: list[D | T] = [default]
         with self.noted(field):
             found = [make()]
@@ -45,7 +45,7 @@ class Faults:
 
 @contextmanager
 def raising_problems() -> Iterator[None]:
-    """Have a fault that is raised inside come as Problems."""
+    """Convert a fault raised in the block to Problems."""
     try:
         yield
     except Problems:

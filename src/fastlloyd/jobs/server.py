@@ -19,7 +19,7 @@ OWN_FILES: Final = 64
 
 
 class Serving(NamedTuple):
-    """A server of a run. party : answers the clients. network : its end of their connections."""
+    """Server of a run. party : answers the clients. network : connections to them."""
 
     party: DurableServer
     network: GrpcServer
@@ -34,8 +34,10 @@ class Serving(NamedTuple):
         address: str,
         max_connections: int,
     ) -> "Serving":
-        """Return the server that listens at `address` once it runs, and takes up what the store
-        knows of the run. Raises StateError.
+        """Return a server that will listen at `address` and continues the run in the store, if
+        there is one.
+
+        Raises StateError.
         """
         party = DurableServer.open(plan, store=store, noise=SystemNoise())
         network = GrpcServer(
@@ -51,8 +53,9 @@ class Serving(NamedTuple):
 
 
 def connections_for(plan: Plan) -> int:
-    """Return how many connections this process may have open for the clients of a plan. Raises
-    NetworkError where the system allows too few open files.
+    """Return the number of connections that this process may open for the clients of a plan.
+
+    Raises NetworkError if the system allows too few open files.
     """
     n = plan.n_clients
     return allow_connections(needed_connections(n), wanted_connections(n))
@@ -60,9 +63,9 @@ def connections_for(plan: Plan) -> int:
 
 def allow_connections(needed: int, wanted: int) -> int:
     """Raise the soft limit of open files as far as needed; return how many of the `wanted`
-    connections there is room for.
+    connections fit in it.
 
-    Raises NetworkError where the hard limit leaves room for fewer than `needed`.
+    Raises NetworkError if the hard limit allows fewer than `needed`.
     """
     try:
         import resource
@@ -71,9 +74,9 @@ def allow_connections(needed: int, wanted: int) -> int:
     soft, hard = (_number(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
     if hard < needed + OWN_FILES:
         raise NetworkError(
-            f"the system lets this process open {hard} files, and a server of this plan's clients"
-            f" needs {needed + OWN_FILES}; raise the hard limit: `ulimit -Hn {needed + OWN_FILES}`"
-            f" as root, or LimitNOFILE={needed + OWN_FILES} in the unit"
+            f"this process may open {hard} files, and a server for this plan's clients needs"
+            f" {needed + OWN_FILES}; raise the hard limit: `ulimit -Hn {needed + OWN_FILES}` as"
+            f" root, or LimitNOFILE={needed + OWN_FILES} in the unit"
         )
     if soft < (best := min(hard, wanted + OWN_FILES)):
         with suppress(ValueError, OSError):  # macOS has a lower limit of its own

@@ -44,17 +44,17 @@ S = TypeVar("S", bound=Source)
 
 LEAKS: Final = "taken-from-data"
 BOUNDS_LEAK = (
-    "bounds were taken from the data: the smallest and largest value of every column leak, and the"
-    " guarantee does not hold; state bounds that are known without looking at the data"
+    "bounds were taken from the data: the result reveals the smallest and largest value of every"
+    " column, and the guarantee does not hold; state bounds from public knowledge"
 )
 N_RECORDS_LEAK = (
-    "n_records was taken from the data: the number of {many} leaks{delta}, and the guarantee does"
-    " not hold; state a round number above it"
+    "n_records was taken from the data: the result reveals the number of {many}{delta}, and the"
+    " guarantee does not hold; state a round number above it"
 )
 
 
 class Named(Protocol):
-    """Columns that bounds are stated for; fields as of `Source`. others : None if they are not
+    """Columns with stated bounds; the fields are those of `Source`. others : None if they are not
     known.
     """
 
@@ -75,15 +75,16 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, names: Sequence[str]) -> Self:
-        """Return the columns of these names, beside which there may be others."""
+        """Return columns with these names; other columns may exist."""
         return cls(tuple(names), tuple(names), None)
 
 
 def clustering_settings(
     choices: ClusteringChoices, domain: Domain, n_records: int, leaks: Sequence[str] = ()
 ) -> Settings[AnyAlgorithm]:
-    """Return what the clustering is designed from. Raises PlanError or BudgetError that names the
-    setting.
+    """Return the settings for the design of the clustering.
+
+    Raises PlanError or BudgetError that names the setting.
     """
     check_expected(choices.n_expected, n_records, choices.persons)
     _check_use(choices, choices.chosen_algorithm)
@@ -96,7 +97,9 @@ def clustering_settings(
 def bounds_settings(
     choices: GuaranteeChoices, outer: Domain, n_records: int, leaks: Sequence[str] = ()
 ) -> BoundsSettings:
-    """Return what a run that finds bounds is designed from. Raises PlanError or BudgetError."""
+    """Return the settings for the design of a run that finds bounds. Raises PlanError or
+    BudgetError.
+    """
     check_expected(choices.n_expected, n_records, choices.persons)
     return BoundsSettings(
         domain=outer,
@@ -107,7 +110,9 @@ def bounds_settings(
 
 
 def check_guarantee(choices: GuaranteeChoices, faults: Faults) -> None:
-    """Note every fault of the choices that no record could put right, but of epsilon and delta."""
+    """Note each fault of the choices that needs no records to be seen, except those of epsilon and
+    delta.
+    """
     cap = faults.value(None, lambda: choices.cap, "n_records")
     if choices.n_records is None:
         with faults.noted("n_records"):
@@ -121,7 +126,7 @@ def check_guarantee(choices: GuaranteeChoices, faults: Faults) -> None:
 
 
 def check_bounds_run(choices: GuaranteeChoices, faults: Faults) -> None:
-    """Note every fault of the choices of a run that finds bounds and nothing else."""
+    """Note each fault of the choices for a run that only finds bounds."""
     check_guarantee(choices, faults)
     for name in ("epsilon", "delta"):
         with faults.noted(name):
@@ -130,8 +135,8 @@ def check_bounds_run(choices: GuaranteeChoices, faults: Faults) -> None:
 
 
 def check_clustering(choices: ClusteringChoices, faults: Faults) -> None:
-    """Note every fault of the choices that no record could put right: each is tried alone, so that
-    all come at once.
+    """Note each fault of the choices that needs no records to be seen. Each choice is tried alone,
+    so that all faults are noted.
     """
     check_guarantee(choices, faults)
     for name, stated in choices.stated.items():
@@ -183,14 +188,13 @@ def _check_bounds_or_range(choices: ClusteringChoices) -> None:
         raise PlanError(NEEDS_RANGE, code=MISSING, field="value_range")
     if bounds is not None and not is_private(bounds) and value_range is not None:
         raise PlanError(
-            "bounds states bounds, and value_range has them found privately; leave one of them out"
+            "bounds and value_range exclude each other: value_range is the range in which bounds"
+            " are found privately; leave out one of them"
         )
 
 
 def check_stated(stated: StatedBounds | None, name: str) -> None:
-    """Raise DataError for a text that is no bounds, whatever the columns are. name : of the
-    setting.
-    """
+    """Raise DataError for a text that cannot be bounds of any columns. name : of the setting."""
     if isinstance(stated, BoundsText):
         with naming(name):
             check_intervals(stated.text)
@@ -198,7 +202,7 @@ def check_stated(stated: StatedBounds | None, name: str) -> None:
 
 @contextmanager
 def naming(setting: str) -> Iterator[None]:
-    """Have what is refused of a range say so, as it is written as bounds are."""
+    """Add to errors about a range the name of its setting, because it is written like bounds."""
     try:
         yield
     except (DataError, PlanError) as error:
@@ -210,8 +214,8 @@ def naming(setting: str) -> Iterator[None]:
 
 
 def _check_use(choices: ClusteringChoices, chosen: AnyAlgorithm) -> None:
-    """Raise PlanError for choices that the algorithm has no use for, and a budget that it does not
-    spend.
+    """Raise PlanError for choices that have no effect on the algorithm, or for a budget that it
+    does not spend.
     """
     names = ("n_iterations", "initialization", "min_count")
     chosen.check_use({name: getattr(choices, name) for name in names})
@@ -231,8 +235,9 @@ def _check_use(choices: ClusteringChoices, chosen: AnyAlgorithm) -> None:
 
 
 def opened(records: Openable[S], faults: Faults, stated: Mapping[str, StatedBounds | None]) -> S:
-    """Open the records, and check the names of bounds, and of a range, by their columns. Raises
-    Problems with all faults so far.
+    """Open the records, and check the column names of bounds and range.
+
+    Raises Problems with all faults so far.
     """
     source: S | None = faults.value(None, records.open, "records")
     if source is not None:
@@ -249,8 +254,10 @@ def opened(records: Openable[S], faults: Faults, stated: Mapping[str, StatedBoun
 
 
 def domain_of(choices: ClusteringChoices, source: Source, leaks: list[str]) -> Domain:
-    """Return the domain of the stated bounds, or that of the data, as `leaks` then says. Raises
-    DataError or PlanError.
+    """Return the domain of the stated bounds, or that of the data, which adds a sentence to
+    `leaks`.
+
+    Raises DataError or PlanError.
     """
     if not (isinstance(choices.bounds, str) and choices.bounds == FROM_DATA):
         return stated_domain(choices, source)
@@ -259,8 +266,9 @@ def domain_of(choices: ClusteringChoices, source: Source, leaks: list[str]) -> D
 
 
 def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
-    """Return the domain of the stated bounds, or one that stands for bounds that are still to be
-    found. Raises DataError or PlanError.
+    """Return the domain of the stated bounds, or a placeholder if bounds are still to be found.
+
+    Raises DataError or PlanError.
     """
     if choices.value_range is not None:
         return placeholder(outer_of(choices.value_range, named), **choices.grid)
@@ -268,7 +276,7 @@ def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
 
 
 def outer_of(value_range: StatedBounds | None, named: Named) -> Domain:
-    """Return the range in which bounds are looked for. Raises DataError or PlanError that names
+    """Return the range in which bounds are searched for. Raises DataError or PlanError that names
     it.
     """
     with naming("value_range"):
@@ -317,7 +325,7 @@ def check_clusters_are_fewer(choices: ClusteringChoices, n_records: int) -> None
     """Raise DataError, without their number, if the data have fewer records than clusters."""
     if choices.cap is None and choices.n_clusters > n_records:
         raise DataError(
-            f"n_clusters is {choices.n_clusters}, and there are fewer {choices.unit.many}; ask for"
-            " fewer clusters",
+            f"n_clusters is {choices.n_clusters}, but there are fewer {choices.unit.many};"
+            " choose fewer clusters",
             field="n_clusters",
         )

@@ -43,14 +43,14 @@ class FederationChoices:
     ring_bits: int | None = None
 
     def trust_mode(self, preset: str) -> TrustMode:
-        """Return who adds the noise. Raises PlanError."""
+        """Return the trust mode: the party that adds the noise. Raises PlanError."""
         if self.trust is None:
             return TrustMode.SERVER_NOISE if preset == "paper" else TrustMode.CLIENT_NOISE
         return choose(TrustMode, self.trust, "trust")
 
     @property
     def chosen_masks(self) -> Masks | None:
-        """Masks that are named, or None. Raises PlanError."""
+        """Return the named masks, or None. Raises PlanError."""
         return None if self.masks is None else choose(Masks, self.masks, "masks")
 
     def protocol(self, preset: str) -> ProtocolChoices:
@@ -66,10 +66,10 @@ class FederationChoices:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulateRequest:
-    """A simulation that somebody wants. Fields as of `FitRequest`.
+    """Request for a simulation. The fields are those of `FitRequest`.
 
-    drops : uploads that are lost, each as CLIENT@ROUND, or CLIENT@ROUND+ for a client that is gone
-    from then on; they must be chosen without a look at the records.
+    drops : uploads that are lost, each as CLIENT@ROUND, or CLIENT@ROUND+ for a client that is
+        missing from then on; they must be chosen without looking at the records.
     """
 
     records: Openable[TableSource]
@@ -151,7 +151,7 @@ class SimulateRequest:
 
 
 class SimulationOutcome(NamedTuple):
-    """Result of the clients. Fields as of `FitOutcome`."""
+    """Result of the clients. The fields are those of `FitOutcome`."""
 
     plan: Plan
     run: ClientResult
@@ -161,7 +161,7 @@ class SimulationOutcome(NamedTuple):
 
 
 class PreparedSimulation(NamedTuple):
-    """A simulation before anything is spent; fields as of `PreparedFit`."""
+    """Simulation before anything is spent; the fields are those of `PreparedFit`."""
 
     request: SimulateRequest
     source: TableSource
@@ -174,7 +174,7 @@ class PreparedSimulation(NamedTuple):
     balance: tuple[Account, ...]
 
     def carry_out(self, watch: Watch = nobody) -> SimulationOutcome:
-        """Deal the records, charge the account and run the plan. Errors as of
+        """Deal the records, charge the account and run the plan. Errors are those of
         `PreparedFit.carry_out`.
         """
         plan = self.plan

@@ -88,13 +88,13 @@ class Source(Protocol):
     def answering(
         self, run: AnyRun, outside: Outside, watch: Watch
     ) -> AbstractContextManager[AllRecords]:
-        """Return a context with what answers the queries of a run, on the grid of its domain; where
-        rows have ids each person counts once.
+        """Return a context with the object that answers the queries of a run, on the grid of its
+        domain; with ids, each person counts once.
         """
 
 
 class Openable(Protocol[S_co]):
-    """Records that a request names."""
+    """Records named by a request."""
 
     def open(self) -> S_co:
         """Open the records. Raises DataError or PlanError."""
@@ -124,8 +124,8 @@ class FileSource:
             check_engine(self.engine)
             if self.unit_column is not None:
                 raise PlanError(
-                    "unit_column has this process work out the shares of persons; leave --engine"
-                    " out",
+                    "unit_column and engine exclude each other, because the shares of persons"
+                    " are computed in this process; leave out --engine",
                     field="engine",
                 )
         file = open_records(self.path, self.features, missing=treatment, unit=self.unit_column)
@@ -138,10 +138,10 @@ class FileSource:
 
 
 class ArrayRecords:
-    """Records of an array, as `GridRecords` reads them.
+    """Records of an array, in the form that `GridRecords` reads.
 
-    values : real numbers (n, n_features). columns : their names. ids : whose each row is, or None.
-    check_finite : raises DataError if a value is NaN or infinite.
+    values : real numbers (n, n_features). columns : names of the columns. ids : id of each row's
+        person, or None. check_finite : raise DataError for NaN or infinite values.
     """
 
     n_ahead, dropped, others, source = 0, 0, (), "X"
@@ -174,12 +174,12 @@ class ArrayRecords:
         self._check_finite(block)
 
     def place(self, record: int, /) -> str:
-        """Return where a record stands, for messages."""
+        """Return the position of a record, for messages."""
         return numbered(record)
 
 
 class TableSource:
-    """`Source` of records in memory, or of a file that is read anew in each pass."""
+    """`Source` of records in memory, or of a file that is read again in each pass."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class TableSource:
         self._workers: Engine | None = None
 
     def open(self) -> "TableSource":
-        """Return these records, which are open."""
+        """Return this source, which is already open."""
         return self
 
     def load(self) -> None:
@@ -210,7 +210,7 @@ class TableSource:
 
     @property
     def has_ids(self) -> bool:
-        """Return whether each row says whose it is."""
+        """Return whether each row has the id of its person."""
         records = self.records
         return (records.unit if isinstance(records, RecordFile) else records.ids) is not None
 
@@ -254,8 +254,10 @@ class TableSource:
         report: PassReport = unreported,
         see: Callable[[Block], None] | None = None,
     ) -> GridRecords:
-        """Return the records as grid points, to be passed over in this process. report : as of
-        `GridRecords`. see : is called with each block of the first pass, in original units.
+        """Return the records as grid points, for passes in this process.
+
+        report : as in `GridRecords`. see : called with each block of the first pass, in original
+            units.
         """
         records = self.records
         if see is not None and not isinstance(records, ArrayRecords):
@@ -267,7 +269,7 @@ class TableSource:
 
     @contextmanager
     def working(self, watch: Watch) -> "Iterator[Engine | None]":
-        """Have the engine's workers ready in the block, if there is an engine; yields it. Raises
+        """Start the workers of the engine, if there is one, and yield the engine. Raises
         EngineError.
         """
         if self._engine is None or self._workers is not None:
@@ -288,9 +290,9 @@ class TableSource:
         watch: Watch,
         see: Callable[[Block], None] | None = None,
     ) -> Iterator[AllRecords]:
-        """Yield what answers the queries of a run, where rows have ids each person once.
+        """Yield the object that answers the queries of a run; with ids, each person counts once.
 
-        see : as of `on_grid`; workers of an engine never call it.
+        see : as in `on_grid`, but workers of an engine never call it.
         """
         records, self._far = self.records, None
         if self._engine is not None and isinstance(records, RecordFile):
@@ -339,7 +341,7 @@ class TableSource:
 
 
 class CollectionSource:
-    """`Source` of a collection of Dask, by the cluster that this process is connected to."""
+    """`Source` of a Dask collection, read by the cluster that this process is connected to."""
 
     has_ids, drops_records, dropped, others = False, False, 0, ()
 
@@ -349,11 +351,11 @@ class CollectionSource:
         self._records: EngineRecords | None = None
 
     def open(self) -> "CollectionSource":
-        """Return these records, which are open."""
+        """Return this source, which is already open."""
         return self
 
     def load(self) -> None:
-        """Do nothing: the records are elsewhere."""
+        """Do nothing, because the workers have the records."""
 
     @property
     def clipped(self) -> Clipped:
@@ -365,21 +367,21 @@ class CollectionSource:
         return self._on(domain).count()
 
     def check_number(self, cap: int, unit: Unit) -> None:
-        """Do nothing: only a pass tells."""
+        """Do nothing, because the number is known only after a pass."""
 
     def extremes(self) -> tuple[FloatArray, FloatArray]:
-        """Raise PlanError: bounds are not taken from records that are elsewhere."""
+        """Raise PlanError: bounds are not taken from records of a cluster."""
         raise PlanError(
-            "bounds must be stated where X is a collection of Dask: what each feature can be, known"
-            " without looking at X",
+            "bounds is missing: for a Dask collection X, state the smallest and largest value"
+            " that each feature can have, from public knowledge",
             field="bounds",
         )
 
     @contextmanager
     def answering(self, run: AnyRun, outside: Outside, _watch: Watch) -> Iterator[AllRecords]:
-        """Yield what answers the queries of a run."""
+        """Yield the object that answers the queries of a run."""
         if outside is not Outside.CLIP:
-            raise PlanError("values of a collection of Dask are clipped; leave outside out")
+            raise PlanError("values of a Dask collection are always clipped; leave out outside")
         yield self._on(run.domain)
 
     def _on(self, domain: Domain) -> EngineRecords:

@@ -14,35 +14,37 @@ from fastlloyd.mechanisms.private_run import AnyRun
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happens in a job."""
+    """Event of a job."""
 
 
 class StepBegan(Event, frozen=True, kw_only=True):
-    """Work begins that takes long and whose progress is not known. what : in words."""
+    """Start of a long step without known progress. what : in words."""
 
     what: str
 
 
 class RunBegan(Event, frozen=True, kw_only=True):
-    """The rounds of a mechanism begin."""
+    """Start of the rounds of a mechanism."""
 
     mechanism: AnyRun
 
 
 class StepEnded(Event, frozen=True, kw_only=True):
-    """The step, or the rounds of a mechanism, that began last are over or were given up."""
+    """End of the latest step, or of the rounds of a mechanism, also when given up."""
 
 
 class RoundAnswered(Event, frozen=True, kw_only=True):
-    """The records have answered a round, and its noise is about to be drawn. number : from 1."""
+    """Exact answer of a round, whose noise is about to be drawn. number : from 1."""
 
     number: int
     n_rounds: int
 
 
 class PassProgressed(Event, frozen=True, kw_only=True):
-    """A pass over the records goes on. number : of the pass, from 1. n_records : read so far, an
-    exact number, which is private; or n_pieces of n_all_pieces that workers have read.
+    """Progress of a pass over the records.
+
+    number : of the pass, from 1. n_records : read so far, an exact number, which is private; or
+        n_pieces of n_all_pieces that workers have read.
     """
 
     number: int
@@ -52,12 +54,14 @@ class PassProgressed(Event, frozen=True, kw_only=True):
 
 
 class PassEnded(Event, frozen=True, kw_only=True):
-    """The present pass over the records is over, or was given up."""
+    """End of the present pass over the records, also when given up."""
 
 
 class RecordsFound(Event, frozen=True, kw_only=True):
-    """The first pass over the records is over. dropped, clipped : exact numbers of records that
-    were left out, and of records and values outside the bounds: private. seconds : of the pass.
+    """End of the first pass over the records.
+
+    dropped, clipped : exact numbers of records that were left out, and of records and values
+        outside the bounds: private. seconds : of the pass.
     """
 
     dropped: int
@@ -66,28 +70,30 @@ class RecordsFound(Event, frozen=True, kw_only=True):
 
 
 class BudgetCharged(Event, frozen=True, kw_only=True):
-    """The ledger has counted the job. accounts : sums of the data set, with it."""
+    """Charge of the job in the ledger. accounts : sums of the data set, including this job."""
 
     accounts: tuple[Account, ...]
     counted: Counted
 
 
 class BoundsFound(Event, frozen=True, kw_only=True):
-    """The first stage has found bounds. They are private by its guarantee."""
+    """Bounds found by the first stage, under its guarantee."""
 
     mechanism: BoundsMechanism
     bounds: FoundBounds
 
 
 class LedgerNoted(Event, frozen=True, kw_only=True):
-    """The ledger has something to say to its holder. sentence : for people."""
+    """Note of the ledger for its holder. sentence : for people."""
 
     sentence: str
 
 
 class EngineStarted(Event, frozen=True, kw_only=True):
-    """Workers are ready. name : of the engine as the request has it. is_elsewhere : they may be on
-    other machines, whose owner must know that they handle records.
+    """Start of an engine's workers.
+
+    name : of the engine, as in the request. is_elsewhere : whether they may be on other machines,
+        whose owner must know that they handle records.
     """
 
     name: str
@@ -103,16 +109,14 @@ def nobody(_event: Event) -> None:
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it
-    """A pass was given up because its owner stops the job; the step that needed it never
-    happened.
-    """
+    """Stop of a pass by the owner; the step that needed it never happened."""
 
 
 class StoppableWatch:
-    """Watch that gives up the pass that is under way, and every later one, once it is stopped.
+    """Watch that, once stopped, ends the pass in progress and every later one.
 
-    present : last event of the pass that is under way, or None. since : time at which that pass
-    began, of `time.monotonic`.
+    present : last event of the pass in progress, or None. since : start of that pass, by
+        `time.monotonic`.
     """
 
     def __init__(self, watch: Watch = nobody) -> None:
@@ -133,5 +137,5 @@ class StoppableWatch:
         self._watch(event)
 
     def stop(self) -> None:
-        """Give up the pass at its next block; from any thread."""
+        """Stop the pass at its next block; any thread may call this."""
         self._is_stopped = True

@@ -254,7 +254,7 @@ def test_what_is_carried_names_the_ledger_and_is_refused_without_it(
     with pytest.raises(StateError, match="there is no ledger"):
         pickle.loads(carried).fit(X)  # noqa: S301 - made here
     knowing(ledger.path)
-    with pytest.raises(StateError, match="is another ledger than the one"):
+    with pytest.raises(StateError, match="is not the ledger"):
         pickle.loads(carried).fit(X)  # noqa: S301 - made here
 
 

@@ -125,7 +125,7 @@ def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> Non
     ("given", "said"),
     [
         ({"value_range": None}, "value_range is missing"),
-        ({"bounds": (0, 1)}, "value_range has them found privately"),
+        ({"bounds": (0, 1)}, "exclude each other"),
         ({"value_range": (5, 1)}, "value_range: the bounds of feature 'x0' are reversed"),
         ({"value_range": ([0, 0, 0], 1)}, "value_range: bounds are not a pair"),
         (

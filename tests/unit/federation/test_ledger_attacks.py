@@ -128,9 +128,7 @@ def test_a_store_from_before_the_run_gives_nothing_up(
     ledger: HoldersLedger, copies: dict[str, Path], fastlloyd: Command
 ) -> None:
     outcome = fastlloyd("ledger", "release", str(copies["before"]), "--run", RUN.hex())
-    refused(
-        outcome, "is an old copy, or was made anew: the ledger saw 1 events of it, and it holds 0"
-    )
+    refused(outcome, "is an old copy")
     assert counted(ledger) == [ALL]
 
 
@@ -162,7 +160,7 @@ def test_a_store_that_was_wiped_or_is_old_is_not_known_again_when_it_has_become_
             lambda: ledger.rehearse(PATIENTS, store, store.identity, reserved(RUN).cost, run_id(2)),
         )
         for step in steps:
-            with pytest.raises(StateError, match="is an old copy, or was made anew"):
+            with pytest.raises(StateError, match="is an old copy"):
                 step()
     assert counted(ledger) == [ALL]
 
@@ -172,9 +170,7 @@ def test_a_store_that_is_gone_is_missed_before_a_long_pass(
 ) -> None:
     with Store.open(copies["newest"]) as store:
         identity = store.identity
-    with pytest.raises(
-        StateError, match=r"there is no store x\.store, and the ledger saw 1 events of the one"
-    ):
+    with pytest.raises(StateError, match=r"no store x\.store"):
         ledger.rehearse(PATIENTS, Path("x.store"), identity, reserved(RUN).cost, run_id(2))
     ledger.rehearse(PATIENTS, Path("x.store"), bytes(32), reserved(RUN).cost, run_id(2))
 

@@ -82,7 +82,7 @@ def test_nothing_is_made_anew_unasked_and_a_new_ledger_is_always_told_of(
     command: tuple[str, ...], fastlloyd: Command, here: Path, ledger_of_its_own: Path
 ) -> None:
     unknown = f"data set 'patients' is unknown in the ledger {ledger_of_its_own}"
-    refused(fastlloyd(*command, *ON), f"{unknown}, which is not there", "pass --new-dataset")
+    refused(fastlloyd(*command, *ON), f"{unknown}, which does not exist", "pass --new-dataset")
     assert not ledger_of_its_own.exists()
     code, out, err = fastlloyd(*command, *ON, "--new-dataset")
     assert (code, err.count(f"made {ledger_of_its_own}, a new ledger")) == (0, 1)

@@ -246,7 +246,7 @@ def _show_table(screen: Console, advice: "Advice") -> None:
 
 
 def _show_by_clients(screen: Console, advice: "Advice") -> None:
-    """Show what it costs that a person may be at several clients."""
+    """Print how the error grows if a person may be at several clients."""
     columns = [Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in advice.outlooks])]
     for c, errors in advice.by_clients.items():
         columns.append(Column(heading=_count(c, "client"), cells=list(map(_percent, errors))))
@@ -254,7 +254,7 @@ def _show_by_clients(screen: Console, advice: "Advice") -> None:
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """Return the range of errors of four runs in five, "" where it is not known."""
+    """Return the range of errors of four runs in five, or "" if it is not known."""
     if low is None or high is None:
         return ""
     return (

@@ -75,8 +75,9 @@ def template(
 
 
 def _reasons(data: str, columns: Iterable[str]) -> Iterator[str]:
-    """Yield why each column is left out: the error that choosing it gives. What comes through a
-    pipe cannot be read again.
+    """Yield the reason why each column is left out: the error for choosing it.
+
+    A pipe gives none, because it cannot be read again.
     """
     from fastlloyd.records import Missing, open_records
 
@@ -144,8 +145,8 @@ def estimate(
 
 
 def _check_out(out: Path | None, *, heading: str, force: bool) -> None:
-    """Refuse a file that cannot be made, or would not be known as one of bounds. Raises
-    OutputError.
+    """Raise OutputError for a file that cannot be written, or that would not be recognised as
+    bounds.
     """
     if out is None:
         if force:

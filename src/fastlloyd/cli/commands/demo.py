@@ -131,7 +131,7 @@ def _show(
     lloyd: "Result",
     figures: Mapping[str, Any],
 ) -> None:
-    """Print what a hospital saw, and Lloyd without privacy beside it.
+    """Print the screen of a hospital, and Lloyd without privacy beside it.
 
     said : standard output of one hospital. paths : of the files that were written.
     """
@@ -161,8 +161,8 @@ def _show(
 
 
 def _plan(folder: Path, domain: "Domain", host: str | None) -> "Plan":
-    """Make identities for all in the folder, and the plan they agree on, hosted or not; its public
-    seed is random.
+    """Make identities for all parties in the folder, and their plan, hosted or not; its public seed
+    is random.
     """
     from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.federation.plan.design import design_plan
@@ -212,8 +212,9 @@ def free_address() -> str:
 
 
 def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
-    """Return the records that each hospital has: equal parts of the public ones, by the public
-    seed. They are given, as a hospital's own are; no hospital is missing from a round.
+    """Return the records of each hospital: equal parts of the public ones, by the public seed.
+
+    They count as given, like a hospital's own; no hospital misses a round.
     """
     import numpy as np
 
@@ -229,7 +230,9 @@ def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
 
 
 def _nicv(result: Path, table: "Table") -> float:
-    """Mean squared distance of a record to its centroid, in squared half widths. NOT PRIVATE."""
+    """Return the mean squared distance of a record to its centroid, in squared half widths. NOT
+    PRIVATE.
+    """
     import numpy as np
 
     from fastlloyd.evaluation.labels import FittedClustering
@@ -240,11 +243,10 @@ def _nicv(result: Path, table: "Table") -> float:
 def run_processes(
     folder: Path, plan: "Plan", parts: "Mapping[str, Table]", options: Sequence[str]
 ) -> str:
-    """Run a plan whose identities lie in the folder; return what the first client printed. Each
-    client writes its own folder.
+    """Run a plan whose identities are in the folder; return the output of the first client.
 
-    options : further ones of the first client. Raises FastLloydError if a process fails, or the
-    clients' results differ.
+    Each client writes its own folder. options : further ones of the first client. Raises
+    FastLloydError if a process fails, or the clients' results differ.
     """
     from fastlloyd.reports.run_result import EXACT, PLAN
 

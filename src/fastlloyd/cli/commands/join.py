@@ -37,41 +37,48 @@ if TYPE_CHECKING:
     from fastlloyd.jobs.problems import Faults
     from fastlloyd.reports.run_result import RunResult
 
-PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN")]
+PlanFile = Annotated[
+    Path, typer.Argument(help="File of the plan that all parties agreed on.", metavar="PLAN")
+]
 Digest = Annotated[
     str,
     typer.Option(
         help=(
-            "The plan's digest, as you were told it over a different channel; in quotes if it has"
+            "Digest of the plan, as you heard it over a different channel; in quotes if it has"
             " spaces."
         ),
         metavar="HEX",
     ),
 ]
-Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE")]
+Key = Annotated[Path, typer.Option(help="File of your private identity.", metavar="FILE")]
 Dataset = Annotated[
     str,
     typer.Option(
-        help="Name under which your ledger adds up what is spent on these records.", metavar="NAME"
+        help="Name under which your ledger adds up the epsilon spent on these records.",
+        metavar="NAME",
     ),
 ]
 ServerAddress = Annotated[
     str | None,
     typer.Option(
-        "--server", help="Where the server is. Default: the plan's address.", metavar="HOST:PORT"
+        "--server",
+        help="Address of the server. Default: the address in the plan.",
+        metavar="HOST:PORT",
     ),
 ]
 StoreFile = Annotated[
     Path | None,
     typer.Option(
-        "--store", help="Run and ledger. Default: NAME.store beside the identity.", metavar="FILE"
+        "--store",
+        help="File of the run's store. Default: NAME.store beside the identity.",
+        metavar="FILE",
     ),
 ]
 DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Check records, bounds, budget, certificate and connection; spend nothing.",
+        help="Check records, bounds, budget, certificate and connection, and spend nothing.",
     ),
 ]
 
@@ -199,31 +206,32 @@ def _note_conflicts(
     *,
     is_rehearsal: bool,
 ) -> None:
-    """Note options that do not go together, or not with the plan."""
+    """Note options that exclude each other or do not fit the plan."""
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 
     with faults.noted("plot_data"):
         if output.plot_data and isinstance(plan.mechanism, BoundsMechanism):
             raise OutputError(
-                "--plot-data draws records and centroids, and a plan of bounds finds none; leave it"
-                " out"
+                "--plot-data draws records and centroids, and a plan of bounds finds no centroids;"
+                " leave it out"
             )
     with faults.noted("server"):
         check_address(plan.server.address if server is None else server)
     with faults.noted("server"):
         if server is not None and host.serve is not None:
             raise PlanError(
-                "--server says where the server is, and --serve runs it here; pass one of them"
+                "--server and --serve exclude each other: --server names the address of a server,"
+                " and --serve runs it here; pass one of them"
             )
     with faults.noted("out"):
         if output.out is None and not is_rehearsal:
-            raise OutputError("the result needs a place: name a folder with --out DIR")
+            raise OutputError("--out is missing; name a folder for the result with --out DIR")
 
 
 def _place(output: OutputOptions, plan: "Plan") -> "Destination":
-    """Return the destination of the result: the folder that is named, which may contain files that
-    this very run wrote before.
+    """Return the destination of the result: the named folder, which may contain files of this
+    run.
     """
     from fastlloyd.cli import results
 
@@ -233,7 +241,7 @@ def _place(output: OutputOptions, plan: "Plan") -> "Destination":
 
 
 class _Joining(NamedTuple):
-    """The command, once its options are read. beside : process of the server, if it runs here."""
+    """Command with its options read. beside : process of the server, if it runs here."""
 
     client: "PreparedClient"
     identity: "PrivateIdentity"
@@ -249,9 +257,7 @@ class _Joining(NamedTuple):
         return self.client.plan
 
     def rehearse(self) -> None:
-        """Ask the ledger and the server as a run would, spend nothing, and say that all is
-        ready.
-        """
+        """Check ledger and server as a run would, spend nothing, and print that all is ready."""
         from fastlloyd.cli import readiness
 
         found = self.client.rehearse(self.progress.watch, self.progress.drive)
@@ -262,13 +268,13 @@ class _Joining(NamedTuple):
         readiness.say_ready(self.plan, self.server.address, found)
         if self.beside is not None:
             typer.echo(
-                f"Whether the others reach it at {self.plan.server.address} only they can tell:"
-                " `fastlloyd serve` lets them rehearse."
+                f"Only the others can check that they reach {self.plan.server.address}: start"
+                " `fastlloyd serve` and let them rehearse."
             )
         readiness.say_limits(self.client.request.account.dataset.name, found.limits)
 
     def take_part(self, kept: "Store") -> typer.Exit | None:
-        """Take part to the end, and write and show the result; return what to raise in the end if
+        """Take part to the end, and write and show the result; return the exception to raise if
         there is none.
         """
         from fastlloyd.cli import accounts, network, results
@@ -306,7 +312,7 @@ class _Joining(NamedTuple):
         return None
 
     def _follow(self, party: "DurableClient") -> "ClientResult | Ended":
-        """Take part to the end and return how the run ended; raises typer.Exit if it goes on
+        """Take part to the end and return the end of the run; raises typer.Exit if it continues
         without this process.
         """
         from fastlloyd.cli import network
@@ -324,8 +330,8 @@ class _Joining(NamedTuple):
 
         if beside is not None and not beside.is_running:
             raise StateError(
-                f"run {plan.run_id} is over at the server, and this client did not get its end;"
-                " give up what it reserved with `fastlloyd ledger release`"
+                f"run {plan.run_id} is over at the server, but this client did not learn its end;"
+                " give up its reservation with `fastlloyd ledger release`"
             )
         try:
             outcome = self.progress.follow(
@@ -351,8 +357,8 @@ class _Joining(NamedTuple):
         return outcome
 
     def _keep_unfinished(self, party: "DurableClient", ended: "Ended") -> typer.Exit:
-        """Write what the run had led to, if anything, and say why it ended; return the exception to
-        raise.
+        """Write the unfinished result, if there is one, and print why the run ended; return the
+        exception to raise.
         """
         from fastlloyd.cli import network, results
         from fastlloyd.reports.run_result import unfinished_caution, unfinished_files
@@ -384,14 +390,15 @@ class _Joining(NamedTuple):
             )
         except OutputError as error:
             raise OutputError(
-                f"{error}; the result is kept in {store.path}: the same command, with space or"
-                " another --out, writes it"
+                f"{error}; the result is kept in {store.path}: free some space or choose another"
+                " --out, and run the same command to write it"
             ) from None
 
 
 def _say_again(plan: "Plan", output: OutputOptions) -> None:
-    """Say where the result of a finished run is; with --json print it. Raises StateError if the
-    folder does not hold it.
+    """Print the folder of a finished run's result, or with --json the result.
+
+    Raises StateError if it is not in that folder.
     """
     from fastlloyd.cli import results
     from fastlloyd.cli.failures import dispensable
@@ -399,13 +406,13 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
     found = results.finished_before(output.out, plan)
     if found is None:
         raise StateError(
-            f"run {plan.run_id} has ended for this client (it finished); a plan is good for one"
-            f" run: renew it. {output.out} does not hold the result of this run; to see it, pass"
-            " the folder that does as --out"
+            f"run {plan.run_id} has ended for this client (it finished); for another run, renew the"
+            f" plan. {output.out} does not have the result of this run; to see it, pass the folder"
+            " that has it as --out"
         )
     with dispensable():
         terminal.console(stderr=output.json).print(
-            f"Run {plan.run_id} has finished before, and this is its result."
+            f"Run {plan.run_id} had already finished; this is its result."
         )
         results.say_where(output, [Path(file) for file in found["files"]], "")
         if output.json:

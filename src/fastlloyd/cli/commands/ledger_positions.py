@@ -136,7 +136,7 @@ def _position(contents: "Contents") -> dict[str, Any]:
 
 
 def _found(history: "History", client: str) -> str:
-    """Return the signing key of a client that was seen; `client` is that key or its name. Raises
+    """Return the signing key of a client in the positions; `client` is that key or its name. Raises
     StateError.
     """
     if client.lower() in history.peers:

@@ -281,7 +281,7 @@ def renew(
 
 
 def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str | None:
-    """Return what the reader's own ledger says, in sentences, or None if they did not ask."""
+    """Return sentences from the reader's own ledger, or None if they did not ask."""
     from fastlloyd.errors import StateError
     from fastlloyd.federation.admission import check_dataset, outlook
     from fastlloyd.federation.holder import HoldersLedger, place

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from fastlloyd.federation.runs import DurableServer
     from fastlloyd.federation.transport.grpc.server import GrpcServer
 
-PlanFile = Annotated[Path, typer.Argument(help="The plan of the run.", metavar="PLAN")]
-Key = Annotated[Path, typer.Option(help="The server's private identity.", metavar="FILE")]
+PlanFile = Annotated[Path, typer.Argument(help="File of the plan of the run.", metavar="PLAN")]
+Key = Annotated[Path, typer.Option(help="File of the server's private identity.", metavar="FILE")]
 Listen = Annotated[
     str | None,
     typer.Option(
-        help="Where to listen. Default: every address of this machine, at the plan's port.",
+        help=(
+            "Address to listen on, HOST:PORT. Default: every address of this machine, at the"
+            " plan's port."
+        ),
         metavar="HOST:PORT",
     ),
 ]
@@ -32,11 +35,11 @@ StoreFile = Annotated[
     Path | None,
     typer.Option(
         "--store",
-        help="Where the run is kept. Default: NAME.store beside the identity.",
+        help="File of the run's store. Default: NAME.store beside the identity.",
         metavar="FILE",
     ),
 ]
-JsonLog = Annotated[bool, in_output("--json", help="Write the log as JSON, one object a line.")]
+JsonLog = Annotated[bool, in_output("--json", help="Write the log as JSON, one object per line.")]
 
 SHOWN_CLIENTS = 12
 
@@ -86,8 +89,8 @@ def hosted() -> None:
 
 
 def _end_with(descriptor: int) -> None:
-    """End this process at once when no process holds the other end any more. Steps that are not on
-    disk then never happened.
+    """End this process at once when no other process has the pipe's other end open. A step that is
+    not on disk then never happened.
     """
     from fastlloyd.cli.network import STOPPED
 
@@ -105,8 +108,8 @@ def run(
     *,
     as_json: bool = False,
 ) -> int:
-    """Serve a plan until its run is over, say how it ended, and return the exit code; of a stop
-    nothing is said.
+    """Serve a plan until its run is over, print how it ended, and return the exit code; a stop
+    prints nothing.
     """
     from fastlloyd.cli import network
     from fastlloyd.cli.failures import DONE
@@ -169,14 +172,14 @@ def _details(party: "DurableServer", server: "GrpcServer") -> str:
 
 
 def _awaited(names: Sequence[str], connected: Container[str]) -> str:
-    """Name the clients that have not answered in this step."""
+    """Return a phrase with the clients that have not answered in this step."""
     if len(names) > SHOWN_CLIENTS:
         return f", {len(names)} have not answered"
     return f", waiting for {_named(names, connected)}" if names else ""
 
 
 def _named(names: Sequence[str], connected: Container[str]) -> str:
-    """Name clients and say which of them are away; of many, say only how many."""
+    """Return client names, with those that are away marked; for many clients only numbers."""
     if len(names) > SHOWN_CLIENTS:
         return f"{len(names)} clients"
     return ", ".join(name if name in connected else f"{name} (away)" for name in names)

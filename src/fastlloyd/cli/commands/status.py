@@ -74,7 +74,7 @@ def status(store: StoreFile, json: Json = False) -> None:
 
 
 def _waits(run: dict[str, Any]) -> str:
-    """Say which parties an open run waits for, as far as the store knows."""
+    """Return the parties that an open run waits for, as far as the store knows."""
     if run["reason"] or run["waits_for"] is None:
         return ""
     if run["client"]:
@@ -88,7 +88,7 @@ def _waits(run: dict[str, Any]) -> str:
 
 
 def _more(run: dict[str, Any]) -> str:
-    """Say why a run ended or, while its clients join, who has joined."""
+    """Return the reason why a run ended or, while clients join, those that have joined."""
     if run["reason"]:
         return f": {run['reason']}"
     if run["state"] != JOINING or not run["joined"]:

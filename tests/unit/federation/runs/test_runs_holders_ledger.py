@@ -113,9 +113,7 @@ def test_a_run_that_was_entered_and_never_begun_is_given_up_by_its_store(
 ) -> None:
     ledger.enter(DATASET, store, reservation(), RUN)
     assert account(ledger.history(), "patients").n_open == 1
-    with pytest.raises(
-        StateError, match="with another plan, name or data set, since a process was killed"
-    ):
+    with pytest.raises(StateError, match="with another plan, name"):
         ledger.enter(DataSet(name="others"), store, reservation(dataset="others"), RUN)
     ledger.enter(DATASET, store, reservation(), RUN)  # the same command again
     assert ledger.release_unbegun(store, RUN)

@@ -39,21 +39,23 @@ GRACE: Final = 20.0  # longer than a client pauses between two attempts to conne
 
 
 class GrpcServer:
-    """Serves one run. Clients are known by the certificates they prove to own, and speak for
-    themselves only.
+    """Server of one run. A client is known by the certificate it proves to own, and acts only for
+    itself.
 
     Parameters
     ----------
-    party : answers the clients. plan : the run, whose digest and run id every client must name
-    first. address : where to listen, "HOST:PORT"; with port 0 any free one, found in `port`.
-    identity : the server's certificate and key. certificates : the clients' certificates (DER) by
-    name. linger : seconds after the end of the run in which clients that are behind are still
-    answered; clients that are done say so. grace : seconds without a stream, after which the party
-    is told that a client is away; and seconds without anyone connected,
-        after which a run that ended without a result is lingered over no longer: who comes later
-        has nothing to get but the news, and ends by itself when its step is over.
-    max_connections : more are closed as soon as they come; None: as many as are wanted for these
-    clients.
+    party : answers the clients.
+    plan : run, whose digest and run id every client must name first.
+    address : "HOST:PORT" to listen on; with port 0 a free port is taken, found in `port`.
+    identity : the server's certificate and key.
+    certificates : the clients' certificates (DER) by name.
+    linger : seconds after the end of the run in which clients that are behind are still answered.
+        Clients that are done say so.
+    grace : seconds without a stream after which the party learns that a client is away. If a run
+        ended without a result, the server also stops after as many seconds without a connection. A
+        client that returns later gives up when the timeout of its step is over.
+    max_connections : limit beyond which new connections are closed at once, or None for the default
+        for these clients.
     """
 
     def __init__(
@@ -101,13 +103,13 @@ class GrpcServer:
 
     @property
     def connected(self) -> frozenset[str]:
-        """The clients that are connected now."""
+        """Return the names of the clients that are connected now."""
         return frozenset(self._streams.outboxes)
 
     @property
     def not_told(self) -> tuple[str, ...]:
-        """Once the run is over: the clients that have not yet taken its end, for whom the server
-        stays; nobody before.
+        """Return the clients that have not taken the end of the run yet, for which the server
+        stays; empty while the run goes on.
         """
         return self._remaining if self.stays is not None else ()
 
@@ -116,7 +118,7 @@ class GrpcServer:
         return tuple(name for name in self._plan.names if name not in self._streams.left)
 
     async def start(self) -> None:
-        """Listen; NetworkError if that address cannot be had."""
+        """Listen on the address. Raises NetworkError if it cannot be used."""
         grpc = tls.load_grpc()
         self._over = asyncio.Event()
         self._moved = asyncio.Event()  # somebody has come or gone
@@ -155,8 +157,8 @@ class GrpcServer:
         await self._turns.watch()
 
     async def wait(self) -> ServerResult | None:
-        """The end of the run, once all clients are done or `linger` or `grace` is over; None after
-        a `stop` before.
+        """Return the end of the run when all clients are done or `linger` or `grace` is over, or
+        None after an earlier `stop`.
         """
         try:
             await self._over.wait()
@@ -170,23 +172,23 @@ class GrpcServer:
         return self._outcome.result()
 
     async def serve(self) -> ServerResult | None:
-        """Listen, and wait for the end."""
+        """Listen, and return the end of the run."""
         await self.start()
         return await self.wait()
 
     def stop(self) -> None:
-        """Finish the step in progress, send what follows from it, and end; for a signal handler of
-        the loop.
+        """Finish the step in progress, send its messages, and end. It may be called by a signal
+        handler of the loop.
         """
         self._is_stopped = True
         self._end_waiting()
 
     async def _stay(self) -> None:
-        """Wait for the linger, or until all have left; without a result, until nobody was connected
-        for the grace.
+        """Wait until all clients have left or the linger is over; without a result, at most until
+        the grace passed without a connection.
 
-        Seconds in which this process was stopped do not count: nobody could ask. One wait with one
-        timeout: of two, one inside the other, Python 3.11 loses the outer when both are over at
+        Seconds in which this process was stopped do not count, because no client could ask. There
+        is one wait with one timeout: Python 3.11 loses the outer of two nested timeouts that end at
         once.
         """
         without_result = (
@@ -228,7 +230,7 @@ class GrpcServer:
         self._log.close()
 
     async def _serve_stream(self, _requests: object, context: "Context") -> None:
-        """One stream, from its first frame to its last."""
+        """Serve one stream, from its first frame to its last."""
         name = self._names.get(tls.peer_fingerprint(context.auth_context()) or b"")
         if name is None:
             await context.abort(
@@ -267,7 +269,7 @@ class GrpcServer:
             await asyncio.gather(reader, writer, closed, return_exceptions=True)
 
     async def _count_unheard(self) -> None:
-        """A line now and then for connections on which nobody of the plan speaks."""
+        """Log the number of connections from outside the plan, at intervals."""
         while True:
             await asyncio.sleep(tls.SECONDS_TO_BE_HEARD)
             if more := self._arrivals.look():
@@ -278,17 +280,15 @@ class GrpcServer:
                 self._log.warning("connections", line, more, self._arrivals.n_unheard)
 
     async def _tell_waiting(self) -> None:
-        """Tell who is connected, now and then, how many clients this step waits for: a number, and
-        no names.
+        """Send the number of awaited clients, without names, to all connected ones, at
+        intervals.
         """
         while True:
             await asyncio.sleep(_TELL_SECONDS)
             self._streams.tell_waiting(len(self._party.awaited))
 
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
-        """Take what a client says, one frame after another: the next is read when the last has been
-        answered.
-        """
+        """Handle the frames of a client one by one; the next is read when the last is answered."""
         place, why = None, ""
         try:
             attach = await self._first_frame(context)
@@ -328,7 +328,7 @@ class GrpcServer:
     async def _leave(
         self, name: str, outbox: Outbox, leave: Callable[[], list[Request]], why: str
     ) -> None:
-        """Have the party check and note the Leave of a client, in one turn: no Hello comes
+        """Have the party check and note the Leave of a client in one turn, so that no Hello comes
         between.
         """
         was_over = self._outcome.done()
@@ -341,7 +341,9 @@ class GrpcServer:
         self._moved.set()
 
     def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
-        """Take one turn, in the party's thread; first the party learns whose messages have come."""
+        """Give one message to the party, in its thread, after the list of clients whose messages
+        have come.
+        """
         while self._waiting:
             self._party.announce(*self._waiting.popleft())
         return self._party.receive(name, log, message)
@@ -364,8 +366,8 @@ class GrpcServer:
         await self._turns.take(partial(self._party.attach, name, log), answer)
 
     def _frame(self, message: Message) -> bytes:
-        """The frame of a message, in the party's thread: encoded once, however many it is for and
-        however often they ask.
+        """Return the frame of a message, in the party's thread. It is encoded once for all clients
+        and requests.
         """
         last, frame = self._framed.get(type(message), (None, b""))
         if last is not message:
@@ -384,10 +386,10 @@ class GrpcServer:
         self._end_waiting()
 
     async def _serve_health(self, request: bytes, context: "Context") -> bytes:
-        """Say that the server serves, to any client of the plan and to whoever holds the server's
-        own certificate.
+        """Report that the server is serving, to clients of the plan and to owners of its own
+        certificate.
 
-        Who names a plan is told whether it is the one that is served.
+        A request that names a plan is told whether that plan is served.
         """
         peer = tls.peer_fingerprint(context.auth_context()) or b""
         if peer not in {*self._names, tls.fingerprint(self._identity.certificate)}:
@@ -403,7 +405,7 @@ class GrpcServer:
 
 
 def _checked_attach(frame: frames.ClientFrame, plan: Plan) -> frames.Attach:
-    """Return the first frame of a stream; RemoteProtocolError unless it names this run."""
+    """Return the first frame of a stream. Raises RemoteProtocolError unless it names this run."""
     if not isinstance(frame, frames.Attach):
         raise RemoteProtocolError(f"a stream began with {type(frame).__name__}; expected Attach")
     if frame.plan_digest != plan.digest:

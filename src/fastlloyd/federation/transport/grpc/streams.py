@@ -13,14 +13,14 @@ from fastlloyd.federation.transport.grpc.places import Place
 
 
 class Streams:
-    """The newest stream of each client.
+    """Newest stream of each client that is connected.
 
-    outboxes : of the clients that are connected. left : clients that have left the run for good.
+    outboxes : of the clients that are connected. left : clients that left the run for good.
 
     Parameters
     ----------
-    left : clients that had left before this process began. moved : is called whenever a client has
-    come or gone.
+    left : clients that had left before this process began.
+    moved : called when a client connects or disconnects.
     """
 
     def __init__(self, left: Iterable[str], log: SparingLog, moved: Callable[[], None]) -> None:
@@ -31,16 +31,16 @@ class Streams:
         self._told: dict[Outbox, int] = {}  # how many are waited for, since the last answer
 
     def attach(self, name: str, outbox: Outbox, place: Place) -> None:
-        """Have a new stream be the client's if it is of the process whose stream counts now, or if
-        none does.
-        """
+        """Register a new stream if the client has none, or has one from the same process."""
         # another process takes no place before it has spoken: it may find now that its store
         # is not the one whose position it is told, and end
         if name not in self.outboxes or self._places[name].number == place.number:
             self.register(name, outbox, place)
 
     def register(self, name: str, outbox: Outbox, place: Place) -> None:
-        """Have a stream be the client's, unless it is or has ended: the newest counts."""
+        """Make a stream the newest of its client and close the older one; a closed or known stream
+        is ignored.
+        """
         if outbox.closed.is_set() or (older := self.outboxes.get(name)) is outbox:
             return
         if older is not None:
@@ -56,7 +56,7 @@ class Streams:
         self._log.info(name, "client %s is connected", name)
 
     def drop(self, name: str, outbox: Outbox) -> None:
-        """Close a stream; the client is gone if it was its newest."""
+        """Close a stream; if it was its client's newest, the client is disconnected."""
         outbox.close()
         self._told.pop(outbox, None)
         if self.outboxes.get(name) is outbox:
@@ -76,14 +76,18 @@ class Streams:
             self.outboxes[name].put(frame)
 
     def tell_waiting(self, n_awaited: int) -> None:
-        """Tell each connected client how many are awaited, unless it knows: a number, no names."""
+        """Send the number of awaited clients, without names, to each connected client that does not
+        know it.
+        """
         for outbox in list(self.outboxes.values()):
             if n_awaited and self._told.get(outbox) != n_awaited:
                 self._told[outbox] = n_awaited
                 outbox.put(frames.encode_frame(frames.Waiting(n_awaited)))
 
     def refusal(self, name: str, error: RemoteProtocolError, place: Place | None) -> str:
-        """Say why a client is refused: of a store that is behind, also where the other one is."""
+        """Return the reason why a client is refused. If its store is old, it also names the place
+        of the other copy.
+        """
         there = self._places.get(name)
         if not isinstance(error, OldCopyError) or place is None or there is None:
             return str(error)
@@ -91,8 +95,8 @@ class Streams:
         return places.refused_old(error.fact, place, there) if is_other else str(error)
 
     def other_place(self, name: str, code: int, place: Place) -> str:
-        """Say where another process with the identity of a client is, which stops because its store
-        is not the one that was seen; empty if that is not known.
+        """Return a phrase for the place of the other process with a client's identity, if this one
+        stops because of its old store; "" if the place is not known.
         """
         there = self._places.get(name)
         is_other = place.is_other(there, is_connected=name in self.outboxes)
@@ -102,5 +106,5 @@ class Streams:
 
 
 def refuse(outbox: Outbox, reason: object) -> None:
-    """End a stream; the client is told what a terminal may show."""
+    """End a stream and send the client the reason, as printable text."""
     outbox.close(frames.encode_frame(frames.Refused(printable(reason))))
