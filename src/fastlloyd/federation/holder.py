@@ -407,8 +407,8 @@ class HoldersLedger:
             now = now.followed_by(news(now, client))
         elif (seen := now.peers.get(identity.hex())) is not None and seen.length:
             raise StateError(
-                f"there is no store {client}, but the ledger has {seen.length} events of the store of"
-                f" this identity: correct the path, {WAY_OUT}"
+                f"there is no store {client}, but the ledger has {seen.length} events of the store"
+                f" of this identity: correct the path, {WAY_OUT}"
             )
         begun = now.runs.get(mine)
         if begun is not None and not begun.may_begin_again:
