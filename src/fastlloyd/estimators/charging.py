@@ -77,7 +77,7 @@ def heard(event: Event) -> None:
 
 
 class _Block(NamedTuple):
-    """One `with dataset(...)`. process : in which it began. outer : blocks around it."""
+    """Open block of `with dataset(...)`. process : in which it began. outer : blocks around it."""
 
     account: BudgetAccount
     process: int
@@ -145,7 +145,7 @@ class _Blocks(AbstractContextManager[None]):
         self._entered.pop().__exit__(*raised)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function, with a block around each call of it."""
+        """Return the function wrapped so that each call runs in a block of its own."""
         if any(
             kind(function)
             for kind in (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)

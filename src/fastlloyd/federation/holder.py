@@ -262,11 +262,13 @@ class HoldersLedger:
         """Charge a whole run to a data set, durably, before the caller draws noise inside the
         context.
 
-        stages : cost of its one stage, or at most those of its two. by : name of the caller in one
-            word. digest : of the settings of the first stage. If the caller fails, the rounds that
-            it had not announced to the charge are refunded. Raises BudgetError if a limit is too
-            low or the ledger does not know the data set, StateError if the charge cannot be made
-            durable; in both cases nothing is spent.
+        stages : cost of its one stage, or at most those of its two.
+        by : name of the caller in one word.
+        digest : of the settings of the first stage.
+
+        If the caller fails, the rounds that it had not announced to the charge are refunded. Raises
+        BudgetError if a limit is too low or the ledger does not know the data set, StateError if
+        the charge cannot be made durable; in both cases nothing is spent.
         """
         cost, run_id = together(*stages), os.urandom(16)
         if dataset.is_new or not self.is_there():  # before a ledger is made

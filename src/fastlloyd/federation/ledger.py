@@ -362,7 +362,7 @@ def whole(cost: PlannedCost) -> Counted:
 
 
 def first_of(runs: Sequence[Counted], speaks_of: Neighbours | None) -> Spending:
-    """Return what the first run reserved (`Account.first_run`), which no later run changes."""
+    """Return the reservation of the first run, `Account.first_run`; later runs do not change it."""
     if not runs:
         return Spending()
     return Spending.of(

@@ -351,8 +351,8 @@ def _radius(mechanism: Mechanism, clustering: Clustering) -> FloatArray | None:
 def _beyond(
     mechanism: Mechanism, centroids: IntArray, seen: Evidence, is_settled: BoolArray
 ) -> FloatArray | None:
-    """Return `Accuracy.beyond`, away from a bound that is near if the other one is far, because
-    there a column may be skewed.
+    """Return `Accuracy.beyond`. It is given only near one bound and far from the other, because a
+    column may be skewed there.
     """
     if seen.above is None or seen.below is None:
         return None

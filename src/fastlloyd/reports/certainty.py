@@ -67,8 +67,8 @@ def _ratio(mp: Any, m: AnyRun) -> Any:
 
 
 def certainties(m: AnyRun) -> tuple[Fact, list[Fact], list[Fact]]:
-    """Return the question, how certain anyone can become by how certain they were before, and how
-    often a guess is right.
+    """Return the question, the certainty after the run for each certainty before it, and the chance
+    that a guess is right.
     """
     question = "certainty_of_presence"
     if m.neighboring_relation is NeighboringRelation.REPLACE_ONE:

@@ -94,9 +94,9 @@ class SealedSettings(NamedTuple):
 def stored_statement(folder: Path, sealed: SealedSettings) -> PrivacyStatement:
     """Return the statement of the result in a folder with these settings.
 
-    Raises DataError if privacy.json is none, or says something else than the settings: the sentence
-    names the field. Cautions that the settings do not explain, such as those on a picture with
-    records, are kept.
+    Raises DataError if privacy.json is no statement or contradicts the settings, and names the
+    field. Cautions that the settings do not explain, such as those on a picture with records, are
+    kept.
     """
     path = folder / PRIVACY
     said = _json(path)

@@ -91,8 +91,10 @@ def fetch(names: Names, json: Json = False) -> None:
 
 
 def _needs_no_fetching(name: str) -> str:
-    """Why a set that is not in the catalogue is here already; empty for one of the catalogue.
-    Raises DataError for no name.
+    """Return why a set that is not in the catalogue needs no fetching, or "" for one of the
+    catalogue.
+
+    Raises DataError for an unknown name.
     """
     from fastlloyd_lab.datasets import CATALOGUE, synthetic
     from fastlloyd_lab.datasets.homes import FOLDER_VARIABLE, own_sets
@@ -108,7 +110,7 @@ def _needs_no_fetching(name: str) -> str:
 
 
 def _row(name: str) -> dict[str, Any]:
-    """What `list` says of a named set; numbers of a set of one's own are not known until it is
+    """Return a row of `list` for a named set; numbers of an own set are unknown until it is
     read.
     """
     from fastlloyd_lab.datasets import CATALOGUE, homes
@@ -141,8 +143,8 @@ def _public(entry: "DataSet") -> dict[str, Any]:
 
 
 def _lines(said: dict[str, Any]) -> list[str]:
-    """What `show` found, a line each: no line is broken, so that digests and addresses can be
-    copied.
+    """Return the findings of `show`, one per line; no line is broken, so that digests and addresses
+    can be copied.
     """
     size = (
         f"{said['n_records']:,} records of {said['n_features']} features; usually"

@@ -198,7 +198,7 @@ def _summaries(folder: Path, *, pooled: bool = False) -> "Summaries":
 
 
 def _end(refused: list[str]) -> None:
-    """Say what was asked for and not drawn."""
+    """Print the figures that were asked for but could not be drawn."""
     for why in refused:
         typer.echo(f"Not drawn: {why}", err=True)
     if refused:
@@ -206,7 +206,7 @@ def _end(refused: list[str]) -> None:
 
 
 def _note(summaries: "Summaries") -> None:
-    """Say what the folder holds that is not shown."""
+    """Print what the folder contains that is not shown."""
     for note in summaries.results.notes:
         typer.echo(f"Note: {note}", err=True)
     if failed := len(summaries.results.failures):

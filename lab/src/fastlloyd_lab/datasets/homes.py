@@ -50,8 +50,9 @@ class OwnSet:
     sha256: str
 
     def read(self, name: str) -> Table:
-        """Its records, columns x1, x2, ... Raises DataError if the file is absent or not the one of
-        the manifest.
+        """Return its records, columns x1, x2, ...
+
+        Raises DataError if the file is missing or differs from the manifest.
         """
         try:
             with self.path.open("rb") as file:
@@ -69,9 +70,10 @@ class OwnSet:
 
 
 def own_sets() -> dict[str, OwnSet]:
-    """The sets of the folder by name, in the manifest's order; none if the variable is not set.
+    """Return the sets of the folder by name, in the manifest's order, or none if the variable is
+    not set.
 
-    Raises DataError if it is set, and there is no manifest or it lacks something.
+    Raises DataError if it is set but the manifest is missing or incomplete.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
@@ -126,8 +128,8 @@ def find(entry: DataSet) -> Table:
 
 
 def home_here(entry: DataSet) -> str | None:
-    """Where `find` would look first for a set that is on this machine, in words; None if it is not.
-    Reads no records.
+    """Return in words the place where `find` would look first for a set on this machine, or None if
+    it is not here. Reads no records.
     """
     if entry.bundled is not None:
         return "scikit-learn"
@@ -160,8 +162,8 @@ def fetch(entry: DataSet) -> Path:
 
 
 def cache_file(entry: DataSet) -> Path:
-    """Where a fetched set is kept: a NumPy array (n_records, n_features), float64, in the user's
-    folder for caches.
+    """Return the path of a fetched set: a NumPy array (n_records, n_features), float64, in the
+    user's folder for caches.
     """
     return _cache_folder() / f"{entry.name}.npy"
 
@@ -171,7 +173,7 @@ def _cache_folder() -> Path:
 
 
 class _Limited(io.BytesIO):
-    """Bytes up to a limit: what a home sends beyond it is refused."""
+    """Buffer of bytes with a limit; it refuses any beyond that."""
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]  # bytes are all it is given
         if self.tell() + len(data) > MOST_BYTES:
@@ -182,7 +184,9 @@ class _Limited(io.BytesIO):
 
 
 def _downloader() -> Callable[[str], bytes]:
-    """Return what gets everything behind an address, or raises DataError if that cannot be had."""
+    """Return a function that downloads everything behind an address, and raises DataError if it
+    fails.
+    """
     from pooch import HTTPDownloader
     from requests import HTTPError, RequestException
 
@@ -204,7 +208,7 @@ def _downloader() -> Callable[[str], bytes]:
 
 
 def _keep(entry: DataSet, values: FloatArray) -> Path:
-    """Put values in the cache in one step: whoever reads meanwhile finds the old file, none, or the
+    """Write values to the cache in one step: readers meanwhile find the old file, none, or the
     whole new one.
     """
     path = cache_file(entry)

@@ -67,7 +67,7 @@ class Mixture:
 
 
 def draws_for(name: str) -> Draws:
-    """Independent draws for every name: whatever is random about records of that name."""
+    """Return independent draws for each name, for everything random about records of that name."""
     return Draws(PublicSeed.from_text(name), b"fastlloyd/v1/synthetic-records")
 
 

@@ -47,7 +47,7 @@ def n_clusters(name: str) -> int:
 
 
 def absent(wanted: Iterable[str]) -> list[str]:
-    """The sets that `load` would not find on this machine, each once. Reads no records."""
+    """Return the sets that `load` would not find on this machine, each once. Reads no records."""
     own = own_sets()
 
     def is_here(name: str) -> bool:

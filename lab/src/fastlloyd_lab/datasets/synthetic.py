@@ -45,7 +45,9 @@ class Parameter:
     whole: bool = True
 
     def parse(self, text: str) -> float | None:
-        """The number, or None if the text is not its one spelling or lies outside the range."""
+        """Return the number, or None if the text is not its only spelling or lies outside the
+        range.
+        """
         spelling = r"0|[1-9][0-9]{0,8}" if self.whole else r"0\.[0-9]{0,2}[1-9]"
         if not re.fullmatch(spelling, text, re.ASCII) or not self.low <= float(text) <= self.high:
             return None
@@ -76,13 +78,13 @@ class Family:
 
     @property
     def word(self) -> str:
-        """What all names begin with."""
+        """First word of all names in the family."""
         return self.pattern.partition("-")[0]
 
 
 def is_generated(name: str) -> bool:
-    """Whether the name begins with the word of a family and a hyphen; its numbers may still be
-    refused by `generate`.
+    """Return whether the name begins with the word of a family and a hyphen; `generate` may still
+    refuse its numbers.
     """
     return any(name.startswith(f"{family.word}-") for family in FAMILIES)
 
@@ -104,8 +106,8 @@ def generate(name: str) -> Table:
 
 
 def generate_labelled(name: str) -> tuple[Table, IntArray]:
-    """What `generate` gives, with labels (n_records,): the cluster from 0 that a record was drawn
-    from, -1 for outliers.
+    """Return the records of `generate` with labels (n_records,): the cluster, from 0, of each
+    record, -1 for outliers.
     """
     family, values = _parse(name)
     records, labels = family.draw(
@@ -180,7 +182,9 @@ def _rounded(records: FloatArray) -> FloatArray:
 
 
 def shares(n: int, ratio: IntArray) -> IntArray:
-    """n as whole numbers (k,) in the given ratio, each less than one off its share."""
+    """Return n split into whole numbers (k,) in the given ratio, each less than one off its
+    share.
+    """
     edges = n * np.cumsum(ratio) // int(ratio.sum())
     return np.diff(edges, prepend=0)
 

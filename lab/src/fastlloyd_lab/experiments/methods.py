@@ -102,7 +102,9 @@ def load_method(name: str, folder: Path) -> Method:
 
 
 def _check_fields(method: Method, where: str) -> None:
-    """Code of others may put anything into a record."""
+    """Raise PlanError for wrong types in a method, because code of others may put anything into
+    it.
+    """
     options: object = method.options
     are_names = isinstance(options, (frozenset, set, tuple, list)) and all(
         isinstance(each, str) for each in options
@@ -126,7 +128,7 @@ def _is_text(value: object) -> bool:
 
 
 def check_option(name: str, value: Option) -> None:
-    """Refuse what no algorithm can take for one of the product's options. Raises PlanError."""
+    """Raise PlanError for values of an option that no algorithm accepts."""
     if name in ALGORITHM_OPTIONS:
         if (name == "clipping") is not isinstance(value, bool):
             raise PlanError(

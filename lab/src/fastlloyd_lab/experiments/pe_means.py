@@ -57,8 +57,10 @@ COUNT_BITS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PEMeans:
-    """What is fixed before the records are asked. n_records : N, exactly, taken as public. Raises
-    BudgetError or PlanError.
+    """Settings that are fixed before the records are asked. n_records : N, exact and taken as
+    public.
+
+    Raises BudgetError or PlanError.
     """
 
     domain: Domain
@@ -110,7 +112,7 @@ class PEMeans:
         return math.sqrt(self.domain.squared_half_diagonal)
 
     def question(self, n_candidates: int) -> Votes:
-        """What a generation of so many candidates asks."""
+        """Return the question of a generation with this number of candidates."""
         return Votes(
             space=Features(domain=self.domain), n_candidates=n_candidates, count_bits=COUNT_BITS
         )
@@ -173,7 +175,7 @@ def largest(h: FloatArray, total: int) -> FloatArray:
 
 
 def is_weak(weights: FloatArray, sigma: float) -> bool:
-    """Whether the weights have less energy than the noise on all votes."""
+    """Return whether the weights have less energy than the noise on all votes."""
     return float(weights @ weights) < len(weights) * sigma**2
 
 

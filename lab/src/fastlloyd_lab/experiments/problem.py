@@ -43,12 +43,12 @@ class Problem:
 
     @property
     def n_records(self) -> int:
-        """How many records there are, exactly."""
+        """Exact number of records."""
         return len(self.X)
 
     @property
     def n_features(self) -> int:
-        """How many features a record has."""
+        """Number of features of a record."""
         return int(self.X.shape[1])
 
     @cached_property
@@ -78,10 +78,8 @@ def load_problem(name: str, folder: Path) -> Problem:
 
 
 def check_own(name: str, folder: Path) -> None:
-    """Refuse a set of somebody's own that no trial can be run on: it is read once. Others are what
-    their digests say.
-
-    Raises DataError or PlanError.
+    """Raise DataError or PlanError for an own set that no trial can use: it is read once. Other
+    sets are known by their digests.
     """
     if is_reference(name) or name in own_sets():
         with guarded(f"the data set {name!r:.200} cannot be loaded"):
@@ -147,7 +145,7 @@ def _check(name: str, values: FloatArray, n_clusters: int) -> None:
 
 
 def _distinct(values: FloatArray, enough: int) -> int:
-    """How many distinct records there are; no more are looked at than it takes to find enough."""
+    """Return the number of distinct records, counted only up to `enough`."""
     n = 2 * enough
     while (found := len(np.unique(values[:n], axis=0))) < enough and n < len(values):
         n *= 4

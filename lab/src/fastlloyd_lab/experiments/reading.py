@@ -44,10 +44,10 @@ _Name = Annotated[str, Meta(min_length=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One trial. options are the swept ones that its method took; error is empty unless it failed.
+    """One trial.
 
-    measures hold what was computed, which may be infinite; epsilon is infinite for a method that is
-    not private.
+    options : the swept ones that its method took. error : empty unless the trial failed. measures :
+        computed values, which may be infinite. epsilon : infinite for a method that is not private.
     """
 
     dataset: str
@@ -65,12 +65,12 @@ class Row:
 
     @property
     def key(self) -> _Key:
-        """What tells this trial from all others."""
+        """Key that identifies this trial."""
         return self.dataset, self.method, self.epsilon, self.options, self.clients, self.run
 
 
 class _Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns that every row has."""
+    """Columns of every row."""
 
     dataset: _Name
     method: _Name
@@ -86,7 +86,7 @@ class _Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Ended(_Failed, frozen=True, kw_only=True):
-    """The columns that every row of a trial that did not fail has."""
+    """Columns of every row of a trial that did not fail."""
 
     n_records: _Positive
     n_features: _Positive
@@ -155,8 +155,8 @@ def _measure(name: str, cell: Any) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """What is in a folder. figures : names as the specification has them; labels : methods as
-    figures name them.
+    """Content of a folder of results. figures : names as in the specification. labels : names of
+    methods in figures.
     """
 
     title: str
@@ -252,7 +252,7 @@ def _rows(folder: Path, notes: list[str]) -> list[Row]:
 
 
 def packed(folder: Path) -> Path:
-    """Where the trials of a folder are if they are packed."""
+    """Return the path of a folder's trials if they are packed."""
     return folder / (TRIALS + ".gz")
 
 

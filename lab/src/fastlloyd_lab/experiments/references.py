@@ -21,7 +21,7 @@ RAISED = Exception, SystemExit, KeyboardInterrupt
 
 
 def is_reference(text: str) -> bool:
-    """Whether a name in a specification stands for an object of code."""
+    """Return whether a name in a specification refers to an object of code."""
     return ":" in text
 
 

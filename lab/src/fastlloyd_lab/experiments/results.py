@@ -61,15 +61,15 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Release the folder."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
         self._lock.release()
 
     def append(self, row: Cells) -> None:
-        """Add the row of a trial that has none yet. Raises OutputError; then the line is not
-        whole.
+        """Add the row of a trial that has none yet. Raises OutputError; the line may then be
+        incomplete.
         """
         line = _line(row).encode()
         try:
@@ -83,8 +83,8 @@ class Folder:
         self.rows[row_key(row)] = row
 
     def note_set(self, row: Cells, digest: str) -> None:
-        """Remember which records rows came of. Raises DataError if the folder's earlier rows came
-        of others.
+        """Store the digest of the row's records. Raises DataError if earlier rows of the folder
+        have another.
         """
         name = row["dataset"]
         found = {"sha256": digest, **{column: row[column] for column in SHAPE}}
@@ -115,8 +115,9 @@ class Folder:
 
 
 def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any] | None:
-    """What an earlier session left in the folder; None if there was none. Raises OutputError if of
-    another experiment.
+    """Return the provenance of an earlier session in the folder, or None.
+
+    Raises OutputError if it is of another experiment.
     """
     try:
         earlier = json.loads((path / PROVENANCE).read_bytes())
@@ -167,13 +168,13 @@ def read_rows(path: Path) -> dict[str, Cells]:
 
 
 def row_key(row: Cells) -> str:
-    """The key of the trial that a row came of."""
+    """Return the key of the row's trial."""
     taken = {name: row[name] for name in split(tuple(row))[0]}
     return key(row["dataset"], row["method"], row["epsilon"], taken, row["clients"], row["run"])
 
 
 def n_failed(rows: Iterable[Cells]) -> int:
-    """How many rows say that a trial failed."""
+    """Return the number of rows of failed trials."""
     return sum(row["status"] == reading.FAILED for row in rows)
 
 

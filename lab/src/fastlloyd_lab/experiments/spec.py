@@ -122,11 +122,11 @@ def from_content(content: Mapping[str, Any]) -> Spec:
 
 
 def trials(spec: Spec, folder: Path) -> list[Trial]:
-    """Every trial, once, in the order of the specification. folder : where the files of code lie
-    that it names.
+    """Return every trial once, in the order of the specification. folder : with the code files that
+    it names.
 
-    Raises PlanError or DataError for methods, sets and options that there are not, and where two
-    grids ask for one trial in two ways.
+    Raises PlanError or DataError for unknown methods, sets and options, and for grids that give one
+    trial different settings.
     """
     found: dict[str, Trial] = {}
     names: dict[str, str] = {}

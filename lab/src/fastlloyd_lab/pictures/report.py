@@ -23,8 +23,8 @@ _Section = tuple[str, str, str]  # name in links, heading, content
 
 
 def page(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[str] = ()) -> str:
-    """The whole report. refused : why figures that were asked for are not among the drawings, a
-    sentence each.
+    """Return the whole report. refused : a sentence for each figure that was asked for but not
+    drawn.
     """
     sections = [section for section in _sections(summaries, drawings, refused) if section[2]]
     title = escape(summaries.results.title)

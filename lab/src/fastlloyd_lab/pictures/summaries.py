@@ -240,7 +240,7 @@ class Summaries:
         return [variant for variant in self.variants if (dataset, variant) in self._rows]
 
     def is_private(self, variant: Variant) -> bool:
-        """Whether epsilon says anything to it."""
+        """Return whether the variant's method uses epsilon."""
         return any(
             math.isfinite(e) for (_, v), found in self._rows.items() if v == variant for e in found
         )
