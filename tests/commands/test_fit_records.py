@@ -199,7 +199,7 @@ def test_a_misspelt_name_of_bounds_is_told_before_what_is_wrong_with_a_record(
 def test_an_empty_name_is_refused_in_words(fastlloyd: Command, source: str) -> None:
     refused(
         fastlloyd("fit", source, *PUBLIC),
-        "s3://: an address names a bucket" if source else "the name of the file is empty",
+        "expected a bucket" if source else "the name of the file is empty",
     )
 
 

@@ -32,8 +32,8 @@ MISSING: Final = "missing-setting"
 
 
 NEEDS_BOUNDS = (
-    "bounds is missing: state the smallest and largest value that each column can have, from"
-    " public knowledge (`fastlloyd bounds template` makes a form). bounds from-data takes them"
+    "bounds is missing: state the smallest and largest value that each column can have, from public"
+    " knowledge (`fastlloyd bounds template` makes a form); with bounds from-data they are taken"
     " from the data: NOT PRIVATE"
 )
 
@@ -45,8 +45,8 @@ NEEDS_RANGE = (
 
 
 NEEDS_CAP = (
-    "n_records is missing: state a round number above the number of {many}. n_records from-data"
-    " takes it from the data: NOT PRIVATE"
+    "n_records is missing: state a round number above the number of {many}; with n_records"
+    " from-data it is taken from the data: NOT PRIVATE"
 )
 
 
