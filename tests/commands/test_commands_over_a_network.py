@@ -181,7 +181,7 @@ def check_that_the_next_plan_knows_the_stores(site: Site) -> None:
             site,
             join("b", *more),
             "there is no store",
-            f"the store of 'b' holds {seen['b']['events']} events",
+            f"the store of 'b' has {seen['b']['events']} events",
         )
     limit = [
         "ledger",
