@@ -19,7 +19,7 @@ PAIRS ?= 100000
 VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick compatibility lint audit campaign notebook lock clean supply-chain
+.PHONY: help demo test quick compatibility lowest lint audit campaign notebook lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -54,8 +54,10 @@ quick: $(READY)  ## tests of single modules, without processes and network: unde
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=quick tests/unit
 
 # the Pythons that pyproject.toml names
+# `make lowest LOWEST=quick` takes minutes
+LOWEST ?= test
 PYTHONS ?= python3.11 python3.12 python3.13
-compatibility:  ## the tests on every Python that pyproject.toml names, each in a fresh clone
+compatibility:  ## the tests on every Python that pyproject.toml names, each in a fresh clone; then `make lowest`
 	@set -e; for python in $(PYTHONS); do \
 		folder=$$(mktemp -d); \
 		git clone --quiet . $$folder; \
@@ -63,6 +65,14 @@ compatibility:  ## the tests on every Python that pyproject.toml names, each in 
 		$(MAKE) --no-print-directory -C $$folder test PYTHON=$$python; \
 		rm -rf $$folder; \
 	done
+	@$(MAKE) --no-print-directory lowest
+
+lowest:  ## the tests with the lowest versions that pyproject.toml allows, in a fresh clone
+	@set -e; folder=$$(mktemp -d); \
+	git clone --quiet . $$folder; \
+	for lock in requirements requirements-run; do cp requirements-lowest.lock $$folder/$$lock.lock; done; \
+	PYTEST_ADDOPTS="-W default::DeprecationWarning" $(MAKE) --no-print-directory -C $$folder $(LOWEST); \
+	rm -rf $$folder
 
 lint: $(READY)  ## style, types, layers
 	$(BIN)/ruff check .
@@ -103,6 +113,7 @@ COMPILE := uv pip compile --quiet --universal --generate-hashes --no-annotate --
 lock:  ## resolve the dependencies anew (needs uv)
 	$(COMPILE) --upgrade pyproject.toml lab/requirements.in --extra dev -o requirements.lock
 	$(COMPILE) pyproject.toml requirements-run.in --extra all -c requirements.lock -o requirements-run.lock
+	$(COMPILE) --resolution lowest-direct pyproject.toml lab/requirements.in --extra dev -o requirements-lowest.lock
 	for name in requirements-fuzz lab/requirements-overhead lab/requirements-rivals; do $(COMPILE) --upgrade $$name.in -o $$name.lock; done
 
 clean:  ## remove everything that was made

@@ -39,11 +39,9 @@ def open_ipc(
     is_stream = magic != _FILE_MAGIC
     with errors(source, _WHAT), _opened(pa, source, mapped=not is_stream) as opened:
         reader = pa.ipc.open_stream(opened) if is_stream else pa.ipc.open_file(opened)
-        # in a store, to count them takes a request for each batch
-        schema, n_rows = (
-            reader.schema,
-            None if is_stream or is_address(source) else reader.count_rows(),
-        )
+        # in a store, to count them takes a request for each batch; old versions cannot count
+        count = None if is_stream or is_address(source) else getattr(reader, "count_rows", None)
+        schema, n_rows = reader.schema, None if count is None else count()
         names = list(schema.names)
 
     def batches(taken: tuple[str, ...]) -> Iterator[Any]:
