@@ -230,13 +230,11 @@ class ServerProcess:
             )
             del said["time"]
         except (ValueError, KeyError, AttributeError, TypeError):
-            self._said = line.removeprefix(
-                "Error: "
-            )  # how a process ends that could not begin, or go on
+            # how a process ends that could not begin, or go on
+            self._said = line.removeprefix("Error: ")
             if self._said == line:
-                _LOG.error(
-                    "server: %s", line, extra={"facts": {"party": "server"}}
-                )  # of a traceback that was asked for
+                # of a traceback that was asked for
+                _LOG.error("server: %s", line, extra={"facts": {"party": "server"}})
             return
         _LOG.log(level, "server: %s", message, extra={"facts": {"party": "server", **said}})
         if "listening" in said:

@@ -21,13 +21,7 @@ import msgspec
 from fastlloyd.base.names import listing
 from fastlloyd.base.places import full_path, user_folder
 from fastlloyd.errors import BudgetError, StateError
-from fastlloyd.federation.admission import (
-    DataSet,
-    check,
-    check_name,
-    check_unit,
-    reservation_of,
-)
+from fastlloyd.federation.admission import DataSet, check, check_name, check_unit, reservation_of
 from fastlloyd.federation.client_news import WAY_OUT, news, own_run_id, taken_up
 from fastlloyd.federation.ledger import Account, account, known_datasets, sums_on, together
 from fastlloyd.federation.store import files
@@ -414,9 +408,8 @@ class HoldersLedger:
             )
         begun = now.runs.get(mine)
         if begun is not None and not begun.may_begin_again:
-            self._check_open(
-                begun, run_id
-            )  # a process was killed that was to join it, and it counts already
+            # a process was killed that was to join it, and it counts already
+            self._check_open(begun, run_id)
         else:
             _check_joining(now, known, dataset, cost)
 

@@ -16,9 +16,7 @@ from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.catalogue import algorithm, preset
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.records.bounds import (
-    Bounds,
-)
+from fastlloyd.records.bounds import Bounds
 
 FROM_DATA: Final = "from-data"
 """Value of bounds, or of n_records, that the data are to say. The result is then not private."""

@@ -74,10 +74,7 @@ def outside(m: AnyRun, *, federated: bool, simulated: bool = False) -> list[Fact
     federated : the run has several organisations. simulated : one process plays them all.
     """
     c = max_clients(m.persons)
-    values = {
-        "c": Fact.of("organisations", n=c),
-        "share": f"c' / {c}" if c > 1 else "c'",
-    }
+    values = {"c": Fact.of("organisations", n=c), "share": f"c' / {c}" if c > 1 else "c'"}
     return [
         Fact(PREFIX + code, values)
         for code, runs in OUTSIDE.items()
