@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-import grpc.aio
 import pytest
 
 from clone import ROOT
+from fastlloyd.federation.transport.grpc.tls import load_grpc
 
+grpc = load_grpc()  # with TLS 1.2 refused, which later tests need
 UNIT = ROOT / "tests/unit"
 # Events of Python's own: https://docs.python.org/3/library/audit_events.html
 EVENTS = {
