@@ -50,7 +50,7 @@ test: $(READY)  ## the tests every commit must pass
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 quick: WORKERS := logical
-quick: $(READY)  ## tests of single modules, without processes and network: under a minute, for while you work
+quick: $(READY)  ## tests of single modules, without processes and network: about a minute, for while you work
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=quick tests/unit
 
 # the Pythons that pyproject.toml names
