@@ -41,7 +41,6 @@ from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyPlanned
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.rounds import Round, draw, sqrt_up
 from fastlloyd.mechanisms.uncertainty import (
     LossEstimate,
@@ -300,9 +299,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(map(float, round.scales))
-        return tuple(
-            math.sqrt(n_included) * float(scale) for scale in self.share_scales(round, n_included)
-        )
+        scales = self.share_scales(round, n_included)
+        return tuple(math.sqrt(n_included) * float(scale) for scale in scales)
 
     def n_draws(self, n_included: int) -> int:
         """Return the number of separately rounded draws of noise in a sum of n_included clients."""
@@ -453,12 +451,7 @@ def _check_trust(plan: Plan) -> None:
             f"max_dropouts is {plan.max_dropouts}; expected 0 to {M - 1} with {M} clients"
         )
     if plan.trust is TrustMode.SERVER_NOISE:
-        _check_server_noise(m)
-        if plan.max_colluding != 0:
-            raise PlanError(
-                "max_colluding is for client-noise; server-noise holds against any number of"
-                " clients: set it to 0"
-            )
+        _check_server_noise(plan)
         return
     if m.noise is Noise.LAPLACE:
         raise PlanError(
@@ -489,11 +482,16 @@ def _check_trust(plan: Plan) -> None:
         )
 
 
-def _check_server_noise(m: AnyRun) -> None:
-    if not m.bears_server_noise:
+def _check_server_noise(plan: Plan) -> None:
+    if not (m := plan.mechanism).bears_server_noise:
         raise PlanError(
             f"trust is server-noise; expected client-noise to find {m.finds.value}: the next plan"
             " publishes them, and a server that adds the noise would read exact answers off them"
+        )
+    if plan.max_colluding != 0:
+        raise PlanError(
+            "max_colluding is for client-noise; server-noise holds against any number of"
+            " clients: set it to 0"
         )
 
 
