@@ -126,7 +126,7 @@ def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(
         ((*FIT, "--unit-column", "patent"), "did you mean 'patient'?"),
         (
             (*FIT, "--unit-column", "patient", "--columns", "age,patient"),
-            "tells persons apart (--unit-column)",
+            "ids of persons",
         ),
         (
             (*FIT, "--unit-name", "patient"),

@@ -228,7 +228,7 @@ def test_quick_needs_a_table_of_that_name(folder: Path) -> None:
         ("{one,two}", "{one,two", "brace"),
         ("sets.py:{one,two}", "sets.py:three", "there is no 'three'"),
         ("sets.py:{one,two}", "absent.py:x", "does not exist"),
-        ('"lloyd"', '"sets.py:one"', "is no method"),
+        ('"lloyd"', '"sets.py:one"', "is not a method"),
         ('title = "t"', "", "title is missing; add a text, such as title = "),
         ('title = "t"', "title = [", "not valid TOML"),
     ],
