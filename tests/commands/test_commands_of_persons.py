@@ -140,7 +140,7 @@ def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(
             (*FIT, "--unit-column", "patient", "--unit-name", "patients"),
             ("the name of the unit is 'patients'; expected the name"),
         ),
-        ((*FIT, "--unit-column", "patient", "--engine", "local:2"), "leave --engine out"),
+        ((*FIT, "--unit-column", "patient", "--engine", "local:2"), "leave out --engine"),
         ((*UNCAPPED, *OF_PATIENTS, "--n-records", "99"), "more patients than the cap of 99"),
         ((*FIT, *OF_PATIENTS, "--n-expected", "999"), "the cap on the number of patients"),
         ((*UNCAPPED, *OF_PATIENTS), "a round number above the number of patients"),

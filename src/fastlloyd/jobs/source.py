@@ -124,7 +124,7 @@ class FileSource:
             check_engine(self.engine)
             if self.unit_column is not None:
                 raise PlanError(
-                    "unit_column and engine exclude each other, because the shares of persons"
+                    "unit_column cannot be used with an engine, because the shares of persons"
                     " are computed in this process; leave out --engine",
                     field="engine",
                 )
