@@ -7,19 +7,24 @@ and never contain a private value.
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
+# codes of files; `records/declared.py` has those of columns, `clustering/domain.py` that of bounds
+UNREADABLE_FILE, WRONG_FILE = "unreadable-file", "wrong-file"
+CHANGED_FILE, OTHER_VERSION = "changed-file", "other-version"
+NO_STORE, DAMAGED_STORE, OPEN_TO_OTHERS = "no-store", "damaged-store", "open-to-others"
+
 
 class FastLloydError(Exception):
     """Base class of all errors raised on purpose.
 
-    code : stable name of the fault, for programs, or None if its kind says enough. kind : name of
-        all faults of the class. field : setting or column at fault, or None.
+    code : word for the fault, for programs (docs/compatibility.md), that of its kind by default.
+    kind : word for all faults of the class. field : setting or column at fault, or None.
     """
 
     kind: ClassVar[str] = "error"
 
     def __init__(self, *args: object, code: str | None = None, field: str | None = None) -> None:
         super().__init__(*args)
-        self.code, self.field = code, field
+        self.code, self.field = code or self.kind, field
 
 
 class Problem(NamedTuple):
@@ -49,7 +54,7 @@ class Problems(FastLloydError, ValueError):  # noqa: N818
 
     def __iter__(self) -> Iterator[Problem]:
         """Yield every fault."""
-        return (Problem(error.code or error.kind, error.field, str(error)) for error in self.errors)
+        return (Problem(error.code, error.field, str(error)) for error in self.errors)
 
     @property
     def plain(self) -> FastLloydError:
@@ -115,9 +120,13 @@ class StateError(FastLloydError):
 class OldStoreError(StateError):
     """Raised if a store is an older copy of one that was seen, or another store."""
 
+    kind = "old-store"
+
 
 class OldServerError(StateError):
     """Raised if the store of a run's server is an older copy of one that was seen."""
+
+    kind = "old-server"
 
 
 class LocalProtocolError(FastLloydError):
@@ -137,6 +146,8 @@ class OldCopyError(RemoteProtocolError):
 
     fact : that statement, without the remedy.
     """
+
+    kind = "old-copy"
 
     def __init__(self, fact: str, remedy: str) -> None:
         super().__init__(f"{fact}; {remedy}")

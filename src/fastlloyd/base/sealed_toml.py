@@ -18,7 +18,13 @@ import tomli_w
 
 from fastlloyd.base.places import whose
 from fastlloyd.base.texts import changed_on_its_way, decoded
-from fastlloyd.errors import PlanError
+from fastlloyd.errors import (
+    CHANGED_FILE,
+    OTHER_VERSION,
+    UNREADABLE_FILE,
+    WRONG_FILE,
+    PlanError,
+)
 
 T = TypeVar("T", bound=msgspec.Struct)
 MAX_BYTES = 8 << 20  # no plan is larger; refused before it is parsed
@@ -79,9 +85,10 @@ def load_text(path: Path) -> str:
                 opened.read(MAX_BYTES + 1), "name settings of fastlloyd, such as plan.toml"
             )
     except OSError as error:
-        raise PlanError(f"{path} cannot be read ({error.strerror}){whose(path)}") from None
+        why = f"({error.strerror}){whose(path)}"
+        raise PlanError(f"{path} cannot be read {why}", code=UNREADABLE_FILE) from None
     except ValueError as error:
-        raise PlanError(f"{path} {error}") from None
+        raise PlanError(f"{path} {error}", code=WRONG_FILE) from None
 
 
 def from_toml(text: str, kind: type[T], source: str) -> T:
@@ -89,32 +96,13 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
 
     Raises PlanError with the source and the field, or if the content does not match the digest.
     """
-    if len(text) > MAX_BYTES:
-        raise PlanError(
-            f"{source} has {len(text)} characters; expected at most {MAX_BYTES}: this is not such a"
-            " file"
-        )
-    if any(len(line) > MAX_LINE for line in text.split("\n")):
-        raise PlanError(
-            f"{source} has a line of more than {MAX_LINE} characters; this is not such a file"
-        )
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        if how := changed_on_its_way(text):
-            raise PlanError(f"{source} {how}") from None
-        raise PlanError(
-            f"{source} is not valid TOML: {error}; get the original, or make a new one"
-        ) from None
-    except (RecursionError, ValueError):  # endless brackets, endless digits
-        raise PlanError(
-            f"{source} has content that no such file has; get the original, or make a new one"
-        ) from None
+    content = _parsed(text, source)
     seal = content.pop("seal", None)
     if not isinstance(seal, dict) or not isinstance(seal.get("digest"), str):
         raise PlanError(
             f"{source} has no digest as its last line; it was cut off or written by hand: get the"
-            " original, or make a new one"
+            " original, or make a new one",
+            code=CHANGED_FILE,
         )
     try:
         document = msgspec.convert(content, kind, dec_hook=_decode)
@@ -125,18 +113,51 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
             remedy = (
                 "; install the version of fastlloyd that made this file, as the other parties have"
             )
-            raise PlanError(f"{source}: {error}{remedy if is_of_another_form else ''}") from None
+            if is_of_another_form:
+                raise PlanError(f"{source}: {error}{remedy}", code=OTHER_VERSION) from None
+            raise PlanError(f"{source}: {error}") from None
         raise PlanError(
-            f"{source} was changed after it was made, or damaged; get the original ({error})"
+            f"{source} was changed after it was made, or damaged; get the original ({error})",
+            code=CHANGED_FILE,
         ) from None
     found = digest(document).hex()
     if found != seal["digest"]:
         raise PlanError(
             f"{source} was changed after it was made: its digest line says"
             f" {seal['digest'][:16]}..., its content gives {found[:16]}...; get the original, or"
-            " make a new one"
+            " make a new one",
+            code=CHANGED_FILE,
         )
     return document
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    """Return the content of a document, whatever it is. Raises PlanError."""
+    if len(text) > MAX_BYTES:
+        raise PlanError(
+            f"{source} has {len(text)} characters; expected at most {MAX_BYTES}: this is not such a"
+            " file",
+            code=WRONG_FILE,
+        )
+    if any(len(line) > MAX_LINE for line in text.split("\n")):
+        raise PlanError(
+            f"{source} has a line of more than {MAX_LINE} characters; this is not such a file",
+            code=WRONG_FILE,
+        )
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        if how := changed_on_its_way(text):
+            raise PlanError(f"{source} {how}", code=CHANGED_FILE) from None
+        raise PlanError(
+            f"{source} is not valid TOML: {error}; get the original, or make a new one",
+            code=WRONG_FILE,
+        ) from None
+    except (RecursionError, ValueError):  # endless brackets, endless digits
+        raise PlanError(
+            f"{source} has content that no such file has; get the original, or make a new one",
+            code=WRONG_FILE,
+        ) from None
 
 
 def _encode(value: object) -> str:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.base.sealed_toml import MAX_BYTES, canonical, digest, from_toml, to_builtins, to_toml
-from fastlloyd.errors import PlanError
+from fastlloyd.errors import CHANGED_FILE, OTHER_VERSION, PlanError
 from fastlloyd.federation.plan.plan import Plan
 from federation import make_plan
 
@@ -117,11 +117,9 @@ def test_spelling_is_free_but_content_is_not() -> None:
         text.replace('"t"', '"T"'),
     ):
         assert changed != text
-        with pytest.raises(
-            PlanError,
-            match=r"^file was changed after it was made: .* get the original, or make a new one$",
-        ):
+        with pytest.raises(PlanError, match=r"^file ") as refused:
             from_toml(changed, Outer, "file")
+        assert refused.value.code == CHANGED_FILE
 
 
 @pytest.mark.parametrize(
@@ -160,10 +158,9 @@ def test_a_wrong_field_is_named_with_what_was_expected(old: str, new: str, messa
     ["", "# only comments\n", "size = 3\n", "seal = 1\n", "[seal]\n", "[seal]\ndigest = 1\n"],
 )
 def test_a_file_without_its_last_line_is_said_to_be_cut_off(text: str) -> None:
-    with pytest.raises(
-        PlanError, match=r"^file has no digest as its last line; it was cut off or written by hand"
-    ):
+    with pytest.raises(PlanError, match=r"^file has no digest") as refused:
         from_toml(text, Outer, "file")
+    assert refused.value.code == CHANGED_FILE
 
 
 def test_every_truncation_of_a_file_is_refused() -> None:
@@ -221,13 +218,13 @@ def test_any_text_at_all_raises_nothing_but_plan_errors(text: str) -> None:
 def test_what_no_plan_can_be_is_called_changed_only_if_its_digest_line_says_so() -> None:
     text = make_plan().to_toml()
     changed = text.replace("max_dropouts = ", "max_dropouts = 9")
-    with pytest.raises(
-        PlanError, match="was changed after it was made, or damaged; get the original"
-    ):
+    with pytest.raises(PlanError, match="or damaged") as refused:
         Plan.from_toml(changed)
+    assert refused.value.code == CHANGED_FILE
     endless = changed.replace("[seal]", f"[x]\ny = 0x{'9' * 9000}\n[seal]")
-    with pytest.raises(PlanError, match="was changed after it was made"):
+    with pytest.raises(PlanError) as refused:
         Plan.from_toml(endless)
+    assert refused.value.code == CHANGED_FILE
     content = tomllib.loads(changed)
     del content["seal"]
     sealed = hashlib.sha256(
@@ -235,7 +232,7 @@ def test_what_no_plan_can_be_is_called_changed_only_if_its_digest_line_says_so()
     ).hexdigest()
     with pytest.raises(PlanError) as refused:
         Plan.from_toml(changed.replace(make_plan().digest.hex(), sealed))
-    assert "was changed" not in str(refused.value)
+    assert refused.value.code != CHANGED_FILE
 
 
 def test_a_document_of_another_form_that_was_sealed_so_is_another_versions() -> None:
@@ -247,5 +244,6 @@ def test_a_document_of_another_form_that_was_sealed_so_is_another_versions() -> 
         json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()
     newer = "what_later_versions_know = 1\n" + text.replace(make_plan().digest.hex(), sealed)
-    with pytest.raises(PlanError, match="install the version"):
+    with pytest.raises(PlanError) as refused:
         Plan.from_toml(newer)
+    assert refused.value.code == OTHER_VERSION

@@ -14,7 +14,7 @@ from typing import Final
 
 from fastlloyd.base.files import sync_folder
 from fastlloyd.base.places import whose
-from fastlloyd.errors import StateError
+from fastlloyd.errors import DAMAGED_STORE, NO_STORE, OPEN_TO_OTHERS, WRONG_FILE, StateError
 from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
 from fastlloyd.federation.store import head_file
 from fastlloyd.federation.store.events import SALT_BYTES, LogPosition, Role, first_head
@@ -176,7 +176,7 @@ def check_access(path: Path) -> None:
     if not path.is_file():
         if not path.exists():
             check_never_was(path)
-        raise StateError(f"there is no store {path}{_why_none(path)}")
+        raise StateError(f"there is no store {path}{_why_none(path)}", code=NO_STORE)
     if path.is_symlink() or path.stat().st_nlink > 1:
         raise StateError(
             f"{path} is a link, or has other names; a store has one name: use that, and no links"
@@ -188,10 +188,11 @@ def check_access(path: Path) -> None:
             path.open("rb") as file,
         ):  # no store that this process has open, whose locks this would lift
             if file.read(len(_MAGIC)) != _MAGIC:
-                raise StateError(f"{path} {NOT_A_STORE}")
+                raise StateError(f"{path} {NOT_A_STORE}", code=WRONG_FILE)
         raise StateError(
             f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask"
-            " who read it"
+            " who read it",
+            code=OPEN_TO_OTHERS,
         )
 
 
@@ -242,7 +243,8 @@ def check_origin(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise StateError(
             f"{path} is not a store of fastlloyd; expected a file such as clinic-a.store, or"
-            " clinic-a.identity.toml beside it"
+            " clinic-a.identity.toml beside it",
+            code=WRONG_FILE,
         )
 
 
@@ -273,14 +275,16 @@ def check_never_was(path: Path) -> None:
         raise StateError(
             f"there is no store {path}, and {head_file.head_path(path).name} says that it held"
             f" {known.length} events; bring the newest copy of both files back, or go on under a"
-            " new identity"
+            " new identity",
+            code=NO_STORE,
         )
 
 
 def damaged(path: Path, how: str) -> StateError:
     """Return the error for a store whose parts contradict each other; `how` says which."""
     return StateError(
-        f"{path} is damaged ({how}) and was not changed; keep it, and see docs/how-to/ledger.md"
+        f"{path} is damaged ({how}) and was not changed; keep it, and see docs/how-to/ledger.md",
+        code=DAMAGED_STORE,
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from fastlloyd.base.files import sync_folder
-from fastlloyd.errors import StateError
+from fastlloyd.errors import DAMAGED_STORE, StateError
 from fastlloyd.federation.store.events import LogPosition
 
 SUFFIX: Final = "-head"
@@ -52,7 +52,8 @@ def remembered(path: Path) -> LogPosition | None:
             return max(known, key=lambda position: position.length)
     raise StateError(
         f"{head_path(path)} is damaged, so it is unknown whether {path.name} is the newest state;"
-        " neither was changed: keep both, and see docs/how-to/ledger.md"
+        " neither was changed: keep both, and see docs/how-to/ledger.md",
+        code=DAMAGED_STORE,
     )
 
 

@@ -24,6 +24,8 @@ _PAUSE: Final = 0.02  # seconds between two looks at a lock
 class InUseError(StateError):
     """Another process has the lock."""
 
+    kind = "in-use"
+
 
 class Lock:
     """Exclusive lock on `PATH-lock`, until `release`.
