@@ -315,7 +315,7 @@ def test_a_run_of_patients_over_a_network_ends_with_one_result(made: Path, tmp_p
         refused_at(
             site, site.join("a"), "the plan protects patients with all their rows", "--unit-column"
         )
-        refused_at(site, site.join("a", "--unit-column", "age"), "is no feature")
+        refused_at(site, site.join("a", "--unit-column", "age"), "be a feature")
         refused_at(site, site.join("a", "--unit-column", "patiant"), "did you mean 'patient'")
         started = {SERVER: site.start(SERVER, site.serve(), FAST)}
         started |= {
