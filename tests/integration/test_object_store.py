@@ -198,7 +198,7 @@ def test_a_source_that_is_not_there(s3: Any, source: str, what: str) -> None:
             f"https://example.org/x.csv?signature={SECRET}",
             "https: stores of this kind are not read",
         ),
-        (f"s3://somebody:{SECRET}@hospital/x.csv", "s3: an address holds no credentials"),
+        (f"s3://somebody:{SECRET}@hospital/x.csv", "s3: an address must not contain credentials"),
     ],
 )
 def test_an_address_that_may_hold_credentials_is_not_repeated(source: str, what: str) -> None:

@@ -51,7 +51,7 @@ def _outward(value: int, error: int, shift: int) -> tuple[int, int]:
 def _exp(y: Fraction, work: int) -> tuple[int, int]:
     """Return e^-y in units for y >= 0, and a bound on its error in units.
 
-    Taylor's series at y / 2^halvings is squared `halvings` times.
+    Taylor's series at y/2^halvings is squared `halvings` times.
     """
     halvings = max(0, int(y).bit_length()) + 8
     r = (y.numerator << work) // (y.denominator << halvings)  # less than one unit too small
@@ -74,8 +74,9 @@ def _density(x: Fraction, work: int) -> tuple[int, int]:
 
 
 def _mass(x: Fraction, work: int) -> tuple[int, int]:
-    """Return Phi(x) - 1/2 in units for x >= 0, and a bound on its error: phi(x) (x + x^3 / 3 + x^5
-    / (3 * 5) + ...).
+    """Return Phi(x) - 1/2 in units for x >= 0, and a bound on its error.
+
+    The series is phi(x) (x + x^3/3 + x^5/(3*5) + ...).
     """
     density, error = _density(x, work)
     square, term = x * x, density * x.numerator // x.denominator
