@@ -121,6 +121,13 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
             code=CHANGED_FILE,
         ) from None
     found = digest(document).hex()
+    if found == seal["digest"] and content != to_builtins(document):
+        # a line that holds a default was left out: the digest is of all lines
+        raise PlanError(
+            f"{source} was changed after it was made: a line is missing or written in another"
+            " form; get the original, or make a new one",
+            code=CHANGED_FILE,
+        )
     if found != seal["digest"]:
         raise PlanError(
             f"{source} was changed after it was made: its digest line says"
