@@ -21,7 +21,7 @@ def test_advise_says_what_to_expect_and_keeps_it(fastlloyd: Command, here: Path)
         "noisy",
         "0.951 half widths",
         "error does not include",
-        "The smallest epsilon for an error of at most 10%: 0.53",
+        "error of at most 10% is 0.53.",
         "needs 1,100 records",
     ):
         assert expected in " ".join(out.split())
@@ -37,12 +37,12 @@ def test_advise_without_an_algorithm_is_about_momentlloyd(fastlloyd: Command) ->
     for said in (
         "momentlloyd: 2,000 records",
         "4 of 5 runs",
-        "simulations of many kinds of records",
+        "many kinds of records",
         "noise of a count",
     ):
         assert said in " ".join(out.split())
     federated = fastlloyd(*ADVISE, "--clients", "5", "--epsilons", "1")
-    assert "5 clients, client-noise: bytes of a client" in " ".join(federated.out.split())
+    assert "5 clients, client-noise: bytes" in " ".join(federated.out.split())
     few = fastlloyd(
         "advise", "--records", "40", "--features", "20", "--clusters", "10", "--epsilons", "0.1"
     ).out
@@ -84,7 +84,7 @@ def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Comman
 def test_advise_reckons_with_the_loss_on_request(fastlloyd: Command) -> None:
     code, out, _ = fastlloyd(*ADVISE, "--loss", "--loss-share", "0.2")
     assert code == 0
-    assert "of the loss in squared half widths" in " ".join(out.split())
+    assert "noise of the loss per record: " in " ".join(out.split())
     with_loss, without = (
         strict(fastlloyd(*ADVISE, *more, "--json").out) for more in (("--loss",), ())
     )

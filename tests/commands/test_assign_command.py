@@ -91,7 +91,8 @@ def test_records_with_missing_cells_keep_their_row_without_a_label_on_request(
         code, out, err = fastlloyd("assign", "result", gaps, "--missing", "drop", *more)
         assert code == 0
         assert (
-            "Note: 3 of your records have missing cells and no label. This number is exact" in err
+            "Note: 3 of your records have missing cells, and so no label. This number is exact"
+            in err
         )
         numbers, rows = zip(*(line.split(",", 1) for line in out.splitlines()), strict=True)
         assert numbers == ("record", *"123456")

@@ -54,16 +54,19 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(
     code, out, err = fastlloyd(*LIMIT, "--new")
     assert (code, out) == (
         0,
-        "Data set 'patients' has the limit epsilon 3 at delta 1e-05; 0 is spent.\n",
+        (
+            "Data set 'patients' has the limit epsilon 3 at delta 1e-05. All runs so far spent epsilon"
+            " 0 at delta 1e-05.\n"
+        ),
     )
     assert err == f"Note: made {ledger_of_its_own}, a new ledger without runs or limits.\n"
     code, out, err = fastlloyd(*FIT, *ON, "--delta", "1e-5")
     assert (code, err) == (0, "")
     said = (
-        "Data set 'patients', all runs so far: epsilon 1 is spent at delta 1e-05, for one record"
-        " added or removed; the limit "
+        "All runs so far on data set 'patients' spent epsilon 1 at delta 1e-05, for one record"
+        " added or removed. The limit is epsilon 3."
     )
-    assert f"{said}is 3." in words(out)
+    assert said in words(out)
     assert fastlloyd(*SIMULATE, *ON, "--delta", "1e-5", "--epsilon", "1.5").code == 0
     model = FastLloyd(
         3, epsilon=1.5, delta=1e-5, bounds=(0.0, 1.0), n_records=500, dataset="patients"
@@ -74,7 +77,7 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(
     for arguments in ((*FIT, *ON), (*SIMULATE, *ON)):
         refused(
             fastlloyd(*arguments, "--epsilon", "2"),
-            "data set 'patients' has the limit epsilon 3 at delta 1e-05, of which",
+            "data set 'patients' has the limit epsilon 3 at delta 1e-05. All runs so far spent or reserved",
         )
     with pytest.raises(BudgetError, match="has the limit epsilon 3"):
         model.set_params(epsilon=2.0).fit(np.zeros((60, 2)))
@@ -113,14 +116,14 @@ def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
         said = rounded_up(epsilon)
         n_hidden += float(f"{epsilon:.4g}") < epsilon <= float(said)
         of_limit = (
-            f"epsilon {said} is spent at delta 1.23457e-06, for one record added or removed; the"
-            " limit is 9.23457."
+            f"spent epsilon {said} at delta 1.23457e-06, for one record added or removed. The"
+            " limit is epsilon 9.23457."
         )
         assert of_limit in fitted
-        assert fastlloyd(*limit).out.endswith(f"; {said} is spent.\n")
+        assert fastlloyd(*limit).out.endswith(f" spent epsilon {said} at delta 1.23457e-06.\n")
         told = (
-            f"has the limit epsilon 9.23457 at delta 1.23457e-06, of which {said} is spent or"
-            " reserved; this run needs"
+            "has the limit epsilon 9.23457 at delta 1.23457e-06. All runs so far spent or reserved"
+            f" epsilon {said}, this run needs"
         )
         refused(fastlloyd(*FIT, *ON, "--epsilon", "20"), told)
     assert n_hidden
@@ -155,7 +158,7 @@ def test_a_ledger_may_be_named_and_each_is_for_itself(
         (("--dataset", "a", "--rows-are", "a b"), "the name of the unit is 'a b'"),
         (
             ("--dataset", "a", "--rows-are", "patients"),
-            "expected the name of",
+            "expected the singular",
         ),
         (
             ("--dataset", "a", "--algorithm", "lloyd"),
@@ -260,7 +263,7 @@ def test_the_budget_is_drawn(fastlloyd: Command, here: Path) -> None:
     fastlloyd("ledger", "limit", "--dataset", "b", "--new", "--epsilon", "3", "--delta", "0")
     refused(
         fastlloyd("ledger", "show", "--figure", "other.png"),
-        "draws one data set, and there are 2; say which",
+        "draws one data set, but there are 2",
     )
     refused(fastlloyd("ledger", "show", "--dataset", "patient"), "did you mean 'patients'")
     refused(
@@ -282,8 +285,8 @@ def test_limits_for_persons_are_set_shown_and_kept(fastlloyd: Command) -> None:
     )
     code, out, _ = fastlloyd(*FIT, *ON, "--rows-are", "patient", "--epsilon", "0.5")
     assert code == 0
-    assert "for one patient added or removed; the limit is 3." in words(out)
-    assert "for one patient replaced; the limit is 3." in words(out)
+    assert "for one patient added or removed. The limit is epsilon 3." in words(out)
+    assert "for one patient replaced. The limit is epsilon 3." in words(out)
     refused(fastlloyd(*FIT, *ON, "--rows-are", "household"), "'household' is unknown", "--new-unit")
     out = fastlloyd("ledger", "show").out
     assert out.count("│ one patient ") == 2
@@ -298,7 +301,7 @@ def test_limits_for_persons_are_set_shown_and_kept(fastlloyd: Command) -> None:
         .endswith("ledger.store")
     )
     simulated = fastlloyd(*SIMULATE, *ON, "--rows-are", "patient", "--epsilon", "0.5")
-    assert "for one patient replaced; the limit is 3." in words(simulated.out)
+    assert "for one patient replaced. The limit is epsilon 3." in words(simulated.out)
     at_three = json.loads(
         fastlloyd(*LIMIT, "--unit", "patient", "--max-clients-per-person", "3", "--json").out
     )
@@ -315,8 +318,8 @@ def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(
     given = ("fit", "visits.csv", *FIT[2:], *ON, "--unit-column", "who", "--unit-name", "patient")
     code, out, _ = fastlloyd(*given)
     assert code == 0
-    assert "for one patient added or removed; the limit is 3." in words(out)
-    refused(fastlloyd(*given, "--epsilon", "2.99"), "for one patient added or removed, of which")
+    assert "for one patient added or removed. The limit is epsilon 3." in words(out)
+    refused(fastlloyd(*given, "--epsilon", "2.99"), "for one patient added or removed. All runs")
     refused(
         fastlloyd(*given[:-1], "household", "--rows-are", "patient"),
         "rows_are is 'patient'",
@@ -339,10 +342,7 @@ def test_what_has_no_bound_for_persons_is_said_to_have_none_for_them(fastlloyd: 
     fastlloyd(*lifted, "--new")
     code, out, _ = fastlloyd(*FIT, *ON)
     assert code == 0
-    assert (
-        "what is spent has no bound for one patient added or removed; there is no limit."
-        in words(out)
-    )
+    assert "no finite epsilon for one patient added or removed. There is no limit." in words(out)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_what_has_no_bound_for_persons_is_said_to_have_none_for_them(fastlloyd: 
         (("--unit", "two words"), "the name of the unit is 'two words'"),
         (
             ("--unit", "patients"),
-            ("the name of the unit is 'patients'; expected the name"),
+            ("the name of the unit is 'patients'; expected the singular"),
         ),
         (("--unit", "a", "--max-clients-per-person", "100000"), "expected 1 to 10000"),
         (("--neighboring-relation", "swap"), "neighboring_relation 'swap' is unknown"),

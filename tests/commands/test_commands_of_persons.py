@@ -52,7 +52,7 @@ def test_fit_protects_patients_and_says_so(fastlloyd: Command, visits: Path) -> 
         "One patient: all rows under one id; each patient counts once, whatever the number of rows."
         in said
     )
-    assert "for each of 150 expected patients" in said
+    assert "each of 150 expected patients" in said
     assert "noisy count of patients" in said
     m = read_mechanism(Path("result/mechanism.toml").read_text())
     assert m.persons == Persons(name="patient")
@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(
         ((*UNCAPPED, *OF_PATIENTS), "a round number above the number of patients"),
         (
             ("simulate", *FIT[1:], "--clients", "3", *OF_PATIENTS, "--ring-bits", "32"),
-            "expected 64, as patients are protected",
+            "expected 64 to protect patients",
         ),
         (
             ("simulate", *FIT[1:], "--clients", "3", "--max-clients-per-person", "2"),
@@ -262,7 +262,7 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(
         ),
         ((*PERSONS[:-1], "0"), "max_clients is 0"),
         ((*PERSONS[:-1], "3"), "--max-clients-per-person is 3"),
-        ((*PERSONS, "--ring-bits", "32"), "expected 64, as patients are protected"),
+        ((*PERSONS, "--ring-bits", "32"), "expected 64 to protect patients"),
     ],
 )
 def test_plans_of_persons_without_sense_are_refused(
@@ -296,7 +296,7 @@ def test_advise_shows_what_it_costs_that_persons_may_be_at_several_clients(
         [o["relative_error"] for o in said["outlooks"]], rel=1e-9
     )
     out = words(fastlloyd(*question, "--unit-name", "patient", "--clients", "4").out)
-    assert "error, if a patient is at no more than" in out
+    assert "rows of a patient" in out
     assert "one of 1,000 patients" in out
     assert "by_clients" not in strict(fastlloyd(*question[:-2], "--clients", "4", "--json").out)
 

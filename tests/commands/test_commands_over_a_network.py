@@ -68,7 +68,7 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     )
     code, out, _ = here(site, ["status", f"{SERVER}.store"])
     assert code == 0
-    assert {"joining,", "so", "far"} <= set(out.split())
+    assert {"joining;", "joined:"} <= set(out.split())
     code, out, _ = here(site, ["status", f"{SERVER}.store", "--json"])
     (run,) = json.loads(out)["runs"]
     assert (code, run["state"], run["client"], set(run["joined"])) == (

@@ -361,11 +361,8 @@ def test_the_loss_is_estimated_on_request_and_said_with_its_error_and_meaning(
     assert (code, err) == (0, "")
     text = " ".join(out.split())
     assert "Private estimate of the loss: " in text
-    assert (
-        "the sum of squared distances to the nearest centroid in squared half widths of the domain"
-        in text
-    )
-    assert "for each of 500 expected records" in text
+    assert "the sum of squared distances to the nearest centroid, in squared half widths" in text
+    assert "For each of 500 expected records it is" in text
     assert " of them move the centroids) and the loss together" in text
     m = read_mechanism(Path("result/mechanism.toml").read_text())
     assert float(m.loss_share) == pytest.approx(0.25, rel=1e-6)

@@ -168,7 +168,7 @@ def test_a_limit_of_the_ledger_counts_what_fit_and_other_clients_spent(site: Sit
         DATASET,
     ]
     assert here(site, [*fit, "--epsilon", "2.5", "--delta", "1e-6"])[0] == 0
-    said = f"data set '{DATASET}' has the limit epsilon 3 at delta 1e-06, of which"
+    said = f"data set '{DATASET}' has the limit epsilon 3 at delta 1e-06. All runs"
     refused(site, site.join("a", "--dry-run"), said)
     refused(site, site.join("a"), said)
     refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
@@ -329,7 +329,7 @@ def test_a_client_that_the_server_turns_away_is_told_that_its_run_is_not_over(si
     code, out, err = site.run(site.join("a"), FAST)
     assert (code, out) == (TURNED_AWAY, "")
     assert err.splitlines()[-1].startswith(
-        "Did not take part: the server refuses this client: your plan has digest "
+        "This client did not take part: the server refuses this client: your plan has digest "
     )
     assert "The run is still open" in err.splitlines()[-1]
     assert not any(isinstance(event, RunEnded) for event in read(site.folder / "a.store")[1])

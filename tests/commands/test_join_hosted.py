@@ -172,7 +172,7 @@ def test_if_the_servers_process_is_killed_the_command_says_so_and_goes_on_when_i
     subprocess.run(["kill", "-9", str(server_of(process))], check=True)  # noqa: S607
     assert process.wait(HANG) == REFUSED
     assert (
-        "Error: the server failed: signal 9 ended it; run the same command to continue"
+        "Error: the server failed: signal 9 ended it; run the same command again to continue"
         in site.said(HOST).splitlines()[-1]
     )
     # the other way round: whoever kills the command alone, its server is gone as well, and the port
@@ -220,9 +220,7 @@ def test_the_server_stays_for_whoever_has_not_got_the_end_yet_and_ctrl_c_loses_n
         "c", site.join("c"), known("c") | {"die": [8, "before"]}
     )  # with the others' confirmations
     assert [dying.wait(HANG), other.wait(HANG)] == [-signal.SIGKILL, 0]
-    site.wait_for(
-        lambda: "The server stays until all others have what they need" in site.said(HOST)
-    )
+    site.wait_for(lambda: "The server runs until" in site.said(HOST))
     site.wait_for(lambda: left(site) == {HOST, "b"})
     assert set(site.centroids()) == {HOST, "b"}
     process.send_signal(signal.SIGINT)
@@ -371,7 +369,7 @@ def test_a_rehearsal_of_the_host_makes_no_store_and_needs_nobody_else(
     )
     assert code == 0, err
     assert "Everything is ready" in out
-    assert f"Only the others can check that they reach {site.plan.server.address}" in out
+    assert f"Only the other clients can check that they reach {site.plan.server.address}" in out
     assert {path for path in site.folder.iterdir() if path.suffix not in (".out", ".err")} == before
 
 

@@ -216,7 +216,7 @@ def test_keygen_never_writes_over_an_identity_unless_told_so_in_full(fastlloyd: 
     refused(
         fastlloyd("keygen", "--name", "a"), "a.identity.toml exists already", "--replace-identity"
     )
-    refused(fastlloyd("keygen", "--name", "a", "--force"), "which --force does not touch")
+    refused(fastlloyd("keygen", "--name", "a", "--force"), "--force does not replace")
     assert tree() == before
     assert fastlloyd("keygen", "--name", "a", "--replace-identity").code == 0
     assert all(tree()[path] != before[path] for path in before)
@@ -423,11 +423,11 @@ REFUSED_ISSUED = {
     "no file": (("--issued", "none.pem"), "none.pem cannot be read"),
     "no certificate": (
         ("--issued", "keys/a.csr.pem"),
-        "no certificate that was given (as PEM or DER) is for the keys of 'a'",
+        "no certificate (as PEM or DER) for the keys of 'a'",
     ),
     "another's certificate": (
         ("--issued", "b.crt.pem"),
-        "is for the keys of 'a'; expected the one issued for its own request",
+        "for the keys of 'a'; pass the certificate",
     ),
     "a certificate without names": (
         ("--issued", "bare.pem"),
@@ -439,7 +439,7 @@ REFUSED_ISSUED = {
     ),
     "another name": (
         ("--issued", "a.crt.pem", "--name", "../keys/a"),
-        "is the identity of 'a'; give it that name",
+        "is the identity of 'a'; pass --name a",
     ),
 }
 
@@ -729,7 +729,7 @@ REFUSED = {
     "renewing in place": (("plan", "renew", "plan.toml", "--out", "plan.toml"), "plan.toml exists already"),
     "renewing over keys": (("plan", "renew", "plan.toml", "--out", "keys/a.identity.toml", "--force"), "not replaced"),
     "renewing with a stranger": (("plan", "renew", "plan.toml", "--member", "keys/sums.public.toml"), "'sums' is unknown"),
-    "leaving out a stranger": (("plan", "renew", "plan.toml", "--leave-out", "d"), "the client to leave out, 'd' is unknown"),
+    "leaving out a stranger": (("plan", "renew", "plan.toml", "--leave-out", "d"), "client 'd' is unknown"),
     "leaving out too many": (
         ("plan", "renew", "plan.toml", "--leave-out", "a", "--leave-out", "b"), "leave no share of noise"),
     "a digest of no plan": (("plan", "digest", "keys/a.public.toml"), "keys/a.public.toml"),

@@ -84,7 +84,7 @@ def test_no_limit_is_shown_smaller_than_it_is(
 ) -> None:
     limit = ["--dataset", "patients", "--epsilon", "9.2345644", "--delta", "1.2345644e-6"]
     assert run(["ledger", "limit", str(store), *limit]) == 0
-    assert "has the limit epsilon 9.23457 at delta 1.23457e-06; " in capsys.readouterr().out
+    assert "has the limit epsilon 9.23457 at delta 1.23457e-06. " in capsys.readouterr().out
     assert row(shown(store, capsys))[4:6] == ["1.23457e-06", "9.23457"]
 
 
@@ -107,18 +107,18 @@ def test_show_lists_runs_spending_limit_and_what_is_left(
         )
         == 0
     )
-    assert "'patients' has the limit epsilon 9 at delta 1e-06; " in capsys.readouterr().out
+    assert "'patients' has the limit epsilon 9 at delta 1e-06. " in capsys.readouterr().out
     assert run(["ledger", "show", str(store)]) == 0
     shown = capsys.readouterr().out
     assert "3 (1 open)" in shown
     other = rounded_up(account(read(store)[0].history, "patients").otherwise.epsilon(DELTA))
     assert (
-        "patients: spent is counted for one record added or removed; if one is replaced, it is"
-        f" {other}." in shown
+        "patients: the epsilon spent is for one record added or removed; for one record replaced,"
+        f" it is {other}." in shown
     )
     assert (
-        "no limit was set before the first run, so the sum holds only if results did not decide how"
-        " many runs" in shown
+        "no limit was set before the first run, so the sum is valid only if no result influenced"
+        in shown
     )
     one = account(read(store)[0].history, "patients")
     m = make_plan().mechanism
@@ -232,7 +232,7 @@ def test_the_first_limit_of_a_store_is_of_a_new_data_set(
         "1e-6",
     ]
     assert run(limit) == 2
-    assert "data set 'patients' is unknown; there is none yet" in capsys.readouterr().err
+    assert "data set 'patients' is unknown, and" in capsys.readouterr().err
     assert run([*limit, "--new"]) == 0
 
 
@@ -282,7 +282,7 @@ def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(
         "--epsilon",
     ]
     assert run([*arguments, "0.5"]) == 0
-    assert "Nothing is left" in capsys.readouterr().out
+    assert "No epsilon is left" in capsys.readouterr().out
     assert run([*arguments, "inf"]) == 0
     assert "has no limit any more" in capsys.readouterr().out
     assert run([*arguments, "12", "--json"]) == 0
@@ -446,7 +446,7 @@ def test_a_run_that_is_given_up_frees_what_was_never_charged_and_never_sends_aga
     for again, reason in [
         (run_id, "has ended"),
         ("ff" * 16, "never reserved"),
-        (run_id[:-1] + "f", "one digit differs, the first is digit 32"),
+        (run_id[:-1] + "f", "one digit differs, digit 32"),
         ("x", "32 hex digits"),
     ]:
         assert run(["ledger", "release", str(store), "--run", again]) == 2
@@ -483,7 +483,7 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     path = tmp_path / "clinic-a.store"
     limit = ["ledger", "limit", str(path), "--dataset", "patients", "--delta", "1e-3", "--epsilon"]
     assert run([*limit, "3", "--new"]) == 0
-    assert "holds only if" not in capsys.readouterr().out
+    assert "valid only if" not in capsys.readouterr().out
     with Store.open(path) as store:
         join_one(store, make_plan())
     kept = (
@@ -493,18 +493,14 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     kept += " run"
     assert f"{kept}." in shown(path, capsys)
     assert run([*limit, "2.5"]) == 0
-    assert f"{kept}; now it is epsilon 2.5 at delta 0.001." in shown(path, capsys)
+    assert f"{kept}.\npatients: the limit is now epsilon 2.5 at delta 0.001." in shown(path, capsys)
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] == {"epsilon": 3.0, "delta": 1e-3}
     assert said["holds_if_runs_were_not_chosen_from_results"] is None
     assert run([*limit, "4"]) == 0
-    assert (
-        "so the sum holds only if results did not decide how many runs followed"
-        in capsys.readouterr().out
-    )
-    assert "its limit was raised or lifted after a run, so the sum holds only if" in shown(
-        path, capsys
-    )
+    raised = "its limit was raised or lifted after a run, so the sum is valid only if"
+    assert raised in capsys.readouterr().out
+    assert raised in shown(path, capsys)
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] is None
     assert (
@@ -525,9 +521,9 @@ def test_no_sentence_on_limits_shows_one_smaller_than_it_is(
     assert run([*limit, "8.2345644", "--delta", "1.1345644e-3"]) == 0
     text = shown(path, capsys)
     assert "all runs together stay within epsilon 9.23457 at delta 0.00123457, however" in text
-    assert "; now it is epsilon 8.23457 at delta 0.00113457." in text
+    assert "the limit is now epsilon 8.23457 at delta 0.00113457." in text
     assert run([*limit, "inf", "--delta", "1.1345644e-3"]) == 0
-    assert "At delta 0.00113457, " in capsys.readouterr().out
+    assert "at delta 0.00113457." in capsys.readouterr().out
 
 
 def test_laplace_noise_that_is_left_is_said_beside_gaussian_noise_that_is_not(
@@ -538,8 +534,10 @@ def test_laplace_noise_that_is_left_is_said_beside_gaussian_noise_that_is_not(
         event = reserved(run_id(1))
         store.append([msgspec.structs.replace(event, cost=pure_cost(Fraction(2)))])
         path = store.path
-    assert "patients: a run with Laplace noise only may cost 1." in shown(path, capsys)
-    assert "Nothing is left" not in shown(path, capsys)
+    assert "patients: one more run may have epsilon 1 if it adds only Laplace noise." in shown(
+        path, capsys
+    )
+    assert "No epsilon is left" not in shown(path, capsys)
 
 
 @pytest.fixture
@@ -611,20 +609,17 @@ def test_at_delta_0_gaussian_noise_has_no_bound(
         )
         == 0
     )
-    assert ("what is spent has no bound." in capsys.readouterr().out) == (delta == "0")
+    assert ("have no finite epsilon" in capsys.readouterr().out) == (delta == "0")
     text = shown(pure, capsys, "--delta", "0")
     spent, at, _, left = row(text)[3:]
     assert (spent, at, left) == ("no bound", "0", "0" if is_known else "")
-    assert (
-        "patients: what is spent has Gaussian noise, which has no bound at delta 0; show it at a"
-        " delta above 0" in text
-    )
-    assert "if one is replaced, no bound is known." in text
+    assert "patients: a run with Gaussian noise has no finite epsilon at delta 0" in text
+    assert "for one record replaced, no bound is known." in text
     (said,) = json.loads(shown(pure, capsys, "--delta", "0", "--json"))["data_sets"]
     assert (said["spent"]["epsilon"], said["spent"]["delta"]) == (None, 0)
     assert {each["epsilon"] for each in said["spent_by_relation"].values()} == {None}
     assert said["limit"] is None or said["limit"]["left_for_one_run"] == (0 if is_known else None)
-    assert "which has no bound" not in shown(pure, capsys, "--delta", "1e-6")
+    assert "has no finite epsilon" not in shown(pure, capsys, "--delta", "1e-6")
     capsys.readouterr()
     assert (
         run(["ledger", "show", str(pure), "--delta", "0", "--figure", str(tmp_path / "year.png")])
@@ -669,7 +664,7 @@ def test_a_limit_on_what_has_no_bound_says_so(
     ]
     for epsilon in ("3", "inf"):
         assert run([*limit, epsilon]) == 0
-        assert "what is spent has no bound." in " ".join(capsys.readouterr().out.split())
+        assert "have no finite epsilon" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("delta", ["1", "-1e-9", "nan", "inf"])
@@ -703,7 +698,7 @@ def test_a_delta_just_below_1_is_not_shown_as_1(
         "0.9999999",
     ]
     assert run(limit) == 0
-    assert "at delta 0.9999999; " in capsys.readouterr().out
+    assert "at delta 0.9999999. " in capsys.readouterr().out
     text = shown(store, capsys)
     assert row(text)[4] == "0.9999999"
     assert "at delta 1" not in text

@@ -134,12 +134,12 @@ def test_the_readers_own_ledger_says_what_was_spent_before(
     mine = ("--store", path, "--dataset", "patients")
     text = said(capsys, "plan", "explain", "next.toml", *mine)
     spent = (
-        "By this store, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one"
-        " record added or removed."
+        "According to this store, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06,"
+        " for one record added or removed."
     )
     assert text.endswith(
-        f"{spent} With the run of this plan it is epsilon 1.455. That is above the limit, epsilon"
-        " 1.4: `join` will refuse the plan.\n"
+        f"{spent} With the run of this plan, the sum is epsilon 1.455. This sum is above the limit,"
+        " epsilon 1.4: `join` will refuse the plan.\n"
     )
     assert f"{spent} The run of this plan is among them." in said(
         capsys, "plan", "explain", "plan.toml", *mine
@@ -149,13 +149,16 @@ def test_the_readers_own_ledger_says_what_was_spent_before(
         (here / "page.txt").read_text().split()
     )
     other = said(capsys, "plan", "explain", "next.toml", "--store", path, "--dataset", "others")
-    assert "By this store, 0 runs on the data set 'others' spent epsilon 0 at delta 1e-06" in other
-    assert "With the run of this plan it is epsilon 1. There is no limit." in other
+    assert (
+        "According to this store, 0 runs on the data set 'others' spent epsilon 0 at delta 1e-06"
+        in other
+    )
+    assert "With the run of this plan, the sum is epsilon 1. There is no limit." in other
     with Store.open(Path(path)) as store:
         store.append([LimitSet(dataset="patients", epsilon=1.4000004, delta=1.2345644e-6)])
     text = said(capsys, "plan", "explain", "next.toml", *mine)
     assert "at delta 1.23457e-06, for one record" in text
-    assert "That is above the limit, epsilon 1.40001: " in text
+    assert "This sum is above the limit, epsilon 1.40001: " in text
     with Store.open(Path(path)) as store:
         store.append([LimitSet(dataset="others", epsilon=3.0000004, delta=1.2345644e-6)])
     assert "The limit is epsilon 3.00001." in said(
@@ -191,7 +194,7 @@ def test_what_was_spent_is_not_said_to_be_less_than_it_is(
                 f"spent epsilon {spent} at delta {delta:g}, for one record added or removed. With"
                 " the run of this" in text
             )
-            assert f"With the run of this plan it is epsilon {together}. " in text
+            assert f"With the run of this plan, the sum is epsilon {together}. " in text
             n_hidden = [
                 n + (float(f"{epsilon:.4g}") < epsilon)
                 for n, epsilon in zip(n_hidden, epsilons, strict=True)
@@ -279,16 +282,17 @@ def test_the_ledger_knows_the_run_of_a_plan_that_a_client_joined(
         )
         ledger.enter(DataSet(name="patients"), store, begun, begun.run_id)
     asked = ("plan", "explain", "plan.toml", "--dataset", "patients")
-    assert f"There is no ledger {here / 'none.store'} yet. By this ledger, 0 runs on" in said(
-        capsys, *asked
+    assert (
+        f"There is no ledger {here / 'none.store'} yet. According to this ledger, 0 runs on"
+        in said(capsys, *asked)
     )
     assert not (here / "none.store").exists()
     monkeypatch.setenv(VARIABLE, str(ledger.path))
     counted = said(capsys, *asked)
     assert counted == said(capsys, *asked, "--store", "own.store")
     assert counted.endswith(
-        "\nBy this ledger, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one"
-        " record added or removed. The run of this plan is among them.\n"
+        "\nAccording to this ledger, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06,"
+        " for one record added or removed. The run of this plan is among them.\n"
     )
 
 

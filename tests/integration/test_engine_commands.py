@@ -149,7 +149,7 @@ def test_an_owner_stops_a_pass_of_an_engine_between_two_parts(
         with pytest.raises(Stopped):
             there.answers.answer(QUERIES[0])
     assert len(said) == len(SIZES) + 1
-    assert said[0] == ", at the records for 2 s: 1 of 4 pieces (exact: NOT PRIVATE)"
+    assert said[0] == ", reading the records for 2 s: 1 of 4 pieces (exact: NOT PRIVATE)"
 
 
 def plan_of(n_clients: int) -> Plan:

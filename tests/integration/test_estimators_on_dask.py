@@ -149,7 +149,7 @@ def test_only_fit_takes_a_collection_and_only_with_a_cluster(client: Any) -> Non
     X = dd.from_pandas(frame(), npartitions=2)
     model = FastLloyd(2, **PUBLIC).fit(X)
     for method in (model.predict, model.transform, model.score, FastLloyd(2, **PUBLIC).fit_predict):
-        with pytest.raises(DataError, match="which only fit takes"):
+        with pytest.raises(DataError, match="which only fit accepts"):
             method(X)
     distributed = importlib.import_module("distributed")
     with pytest.MonkeyPatch.context() as patch:

@@ -211,7 +211,7 @@ def test_a_wall_clock_that_jumps_by_hours_during_a_run_changes_nothing(
             400,
             (
                 "expired on {ends:%Y-%m-%d}, and by this machine's clock it is {now:%Y-%m-%d};"
-                " unless the clock is wrong its"
+                " unless the clock is wrong, its"
             ),
         ),
     ],

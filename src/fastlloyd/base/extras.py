@@ -27,7 +27,7 @@ MODULES: Final = {
     "dask": ("dask", "distributed"),
     "mpi": ("mpi4py",),
 }
-"""What can be imported once an extra is installed."""
+"""Features that work once an extra is installed."""
 
 
 def is_installed(extra: str) -> bool:
@@ -47,8 +47,12 @@ def optional(name: str) -> Any | None:
         is_absent = isinstance(error, ModuleNotFoundError) and name.startswith(error.name or name)
         if not is_absent and name not in _noted:
             _noted.add(name)
-            what = "the result is the same, and takes longer"
-            note(_LOG, logging.WARNING, f"{name} is not used, {what}: {_said(error)}")
+            note(
+                _LOG,
+                logging.WARNING,
+                f"{name} is not used ({_said(error)}); the result is the same, but the computation"
+                " takes longer",
+            )
         return None
 
 
@@ -60,8 +64,8 @@ def why_not(error: Exception, *extras: str) -> str:
         return f"is not installed: {command(*extras)}"
     anew = command(*extras).replace(" install ", " install --force-reinstall ")
     return (
-        f"is installed but cannot be imported ({_said(error)}); put that right, or install it"
-        f" anew: {anew}"
+        f"is installed but cannot be imported ({_said(error)}); correct the fault, or install the"
+        f" package anew: {anew}"
     )
 
 

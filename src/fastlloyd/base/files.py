@@ -93,7 +93,7 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise IdentityError(
-                    f"{path} is not a file; name a private identity, such as clinic-a.identity.toml"
+                    f"{path} is not a file; pass a private identity, such as clinic-a.identity.toml"
                 )
             content = file.read(max_bytes + 1)
             if (
@@ -103,23 +103,24 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
             ):
                 raise IdentityError(
                     f"{path} can be read or changed by other users (mode"
-                    f" {stat.S_IMODE(found.st_mode):04o}), who may have copied its keys; if none"
-                    f" of them did, run: chmod 600 {path}"
+                    f" {stat.S_IMODE(found.st_mode):04o}), who may have copied its keys; if no"
+                    f" other user did, run: chmod 600 {path}"
                 )
     except IsADirectoryError:
         raise IdentityError(
-            f"{path} is a folder; name a private identity, such as clinic-a.identity.toml"
+            f"{path} is a folder; pass a private identity, such as clinic-a.identity.toml"
         ) from None
     except OSError as error:
         raise IdentityError(f"{path} cannot be read ({error.strerror}){whose(path)}") from None
     if len(content) > max_bytes:
         raise IdentityError(
-            f"{path} is larger than {max_bytes} bytes; this is not a private identity"
+            f"{path} is larger than {max_bytes} bytes, so it is not a private identity; pass a"
+            " private identity, such as clinic-a.identity.toml"
         )
     try:
-        return decoded(content, "name a private identity, such as clinic-a.identity.toml")
+        return decoded(content, path, "pass a private identity, such as clinic-a.identity.toml")
     except ValueError as error:
-        raise IdentityError(f"{path} {error}") from None
+        raise IdentityError(str(error)) from None
 
 
 def _create(path: Path, *, private: bool) -> int:
@@ -317,8 +318,10 @@ def _check_replaceable(out: Path, *, force: bool, files: Sequence[str] = ()) -> 
         )
     others = [name for name in found if name not in files or not (out / name).is_file()]
     if others or (found and files[0] not in found):
-        what = f"holds {others[0]!r}" if others else f"has no {files[0]}"
         raise OutputError(
-            f"{out} {what}, so it is more than a result of fastlloyd and is not replaced; choose"
-            " another folder"
+            f"{out} contains {others[0]!r}, which fastlloyd did not write, so the folder is not"
+            " replaced; choose another folder"
+            if others
+            else f"{out} has no {files[0]}, so it is not a result of fastlloyd and is not replaced;"
+            " choose another folder"
         )

@@ -21,7 +21,7 @@ T = TypeVar("T")
 # of an algorithm, a party, a data set, a unit of protection
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NAME_RULE = "a-z, A-Z, 0-9, dot, dash or underscore (no umlauts, no accents), at most 64 of them"
-"""Characters that `NAME` takes, in words."""
+"""Description of the characters that `NAME` accepts."""
 _SEVERAL = re.compile(r".*[b-df-hj-np-rtv-ze]s")  # bus, boss, basis and canvas are one
 _MARKS = re.compile(r"[._]")
 _LISTED = 20  # names shown at most
@@ -84,7 +84,8 @@ def refuse_repeated(names: Sequence[str], where: str) -> None:
     for name, occurrences in Counter(names).most_common(1):
         if occurrences > 1:
             raise DataError(
-                f"{where}: {name!r} occurs {occurrences} times; every column needs its own name"
+                f"{where}: {name!r} occurs {occurrences} times; every column needs a name of its"
+                " own"
             )
 
 

@@ -28,7 +28,7 @@ def full_path(said: str, source: str, error: type[FastLloydError]) -> Path:
         raise error(f"{source} is {said!r:.80}; there is no such home folder") from None
     if not path.is_absolute():
         raise error(
-            f"{source} is {said!r:.80}; expected a full path, which names the same file in every"
+            f"{source} is {said!r:.80}; expected a full path, which does not depend on the current"
             " folder"
         )
     return path
@@ -41,7 +41,8 @@ def home(error: type[FastLloydError]) -> Path:
     said = os.environ.get(_HOME)
     if said is not None and not Path(said).is_absolute():
         raise error(
-            f"{_HOME} is {said!r:.80}; expected a full path, which names the same folder everywhere"
+            f"{_HOME} is {said!r:.80}; expected a full path, which does not depend on the current"
+            " folder"
         )
     try:
         return Path.home()

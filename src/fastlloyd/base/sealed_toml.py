@@ -82,13 +82,15 @@ def load_text(path: Path) -> str:
     try:
         with path.open("rb") as opened:
             return decoded(
-                opened.read(MAX_BYTES + 1), "name settings of fastlloyd, such as plan.toml"
+                opened.read(MAX_BYTES + 1),
+                path,
+                "pass a file that fastlloyd wrote, such as plan.toml",
             )
     except OSError as error:
         why = f"({error.strerror}){whose(path)}"
         raise PlanError(f"{path} cannot be read {why}", code=UNREADABLE_FILE) from None
     except ValueError as error:
-        raise PlanError(f"{path} {error}", code=WRONG_FILE) from None
+        raise PlanError(str(error), code=WRONG_FILE) from None
 
 
 def from_toml(text: str, kind: type[T], source: str) -> T:
@@ -110,11 +112,12 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
         if _sealed(content, seal["digest"]):
             # what the document itself says of its content has a remedy of its own
             is_of_another_form = error.__cause__ is None
-            remedy = (
-                "; install the version of fastlloyd that made this file, as the other parties have"
-            )
             if is_of_another_form:
-                raise PlanError(f"{source}: {error}{remedy}", code=OTHER_VERSION) from None
+                raise PlanError(
+                    f"{source}: {error}; install the version of fastlloyd that made this file; the"
+                    " other parties use it too",
+                    code=OTHER_VERSION,
+                ) from None
             raise PlanError(f"{source}: {error}") from None
         raise PlanError(
             f"{source} was changed after it was made, or damaged; get the original ({error})",
@@ -139,30 +142,32 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
 
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
-    """Return the content of a document, whatever it is. Raises PlanError."""
+    """Return the content of a TOML document. Raises PlanError."""
     if len(text) > MAX_BYTES:
         raise PlanError(
-            f"{source} has {len(text)} characters; expected at most {MAX_BYTES}: this is not such a"
-            " file",
+            f"{source} has {len(text)} characters; expected at most {MAX_BYTES}, so fastlloyd did"
+            " not write it: get the original, or make a new one",
             code=WRONG_FILE,
         )
     if any(len(line) > MAX_LINE for line in text.split("\n")):
         raise PlanError(
-            f"{source} has a line of more than {MAX_LINE} characters; this is not such a file",
+            f"{source} has a line of more than {MAX_LINE} characters, so fastlloyd did not write"
+            " it: get the original, or make a new one",
             code=WRONG_FILE,
         )
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        if how := changed_on_its_way(text):
-            raise PlanError(f"{source} {how}", code=CHANGED_FILE) from None
+        if sentence := changed_on_its_way(text, source):
+            raise PlanError(sentence, code=CHANGED_FILE) from None
         raise PlanError(
             f"{source} is not valid TOML: {error}; get the original, or make a new one",
             code=WRONG_FILE,
         ) from None
     except (RecursionError, ValueError):  # endless brackets, endless digits
         raise PlanError(
-            f"{source} has content that no such file has; get the original, or make a new one",
+            f"{source} has brackets or digits that are too deep or too long for a file of"
+            " fastlloyd; get the original, or make a new one",
             code=WRONG_FILE,
         ) from None
 

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 MARK: Final = b"\xef\xbb\xbf"
-"""A mark of byte order, which some editors put before UTF-8."""
+"""Byte order mark (BOM), which some editors put before UTF-8."""
 
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _AS_ATTACHMENT: Final = "have the file sent as an attachment, in a ZIP file if need be"
@@ -14,41 +14,42 @@ _LINE: Final = re.compile(
 )
 
 
-def decoded(data: bytes, otherwise: str) -> str:
+def decoded(data: bytes, source: object, otherwise: str) -> str:
     """Return the text of a UTF-8 file, without a byte order mark.
 
-    otherwise : says what to do with a file that is not text. Raises ValueError with the end of a
-        sentence that begins with the file's name.
+    source : name of the file, for messages. otherwise : says what to do with a file that is not
+        text. Raises ValueError.
     """
     if data.startswith(_UTF_16) or b"\0" in data[:64]:
         raise ValueError(
-            "is saved as UTF-16, as Windows PowerShell does; use the original file, or save this"
-            " one as UTF-8"
+            f"{source} is saved as UTF-16, as Windows PowerShell does; use the original file, or"
+            " save this file as UTF-8"
         )
     try:
         return data.removeprefix(MARK).decode()
     except UnicodeDecodeError:
-        raise ValueError(f"is not a text file; {otherwise}") from None
+        raise ValueError(f"{source} is not a text file; {otherwise}") from None
 
 
-def changed_on_its_way(text: str) -> str:
-    """Return what a mail program did to a text that is no longer TOML: the end of a sentence, or ""
-    if nothing of the kind is seen. It quotes no part of the text.
+def changed_on_its_way(text: str, source: object) -> str:
+    """Return a sentence that says what a mail program did to a text that is no longer TOML.
+
+    The sentence is "" if nothing of the kind is seen. It quotes no part of the text.
     """
     lines = text.splitlines()
     if any(line.startswith(">") for line in lines):
         how = "its lines begin with >, as in an answer to a mail"
     elif re.search(r"(?i)<html|<body|&quot;|\{\\rtf", text):
-        how = "it is a formatted page, no plain text"
+        how = "it is a formatted page, not plain text"
     elif "=3D" in text:
-        how = "it has the = signs of a mail's own encoding"
+        how = "it has = codes, in which some mails are encoded (quoted-printable)"
     elif re.search("[\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb]", text):
         how = "its quotation marks were exchanged for curly ones"
     elif any(_is_broken(line) for line in lines):
         how = "a line was broken in two"
     else:
         return ""
-    return f"was changed by a mail program or an editor ({how}); {_AS_ATTACHMENT}"
+    return f"{source} was changed by a mail program or an editor ({how}); {_AS_ATTACHMENT}"
 
 
 def _is_broken(line: str) -> bool:

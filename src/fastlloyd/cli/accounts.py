@@ -40,7 +40,7 @@ def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int
         Column(heading="at delta", cells=[delta_up(_at(one, delta)) for one in listed]),
         Column(heading="limit", cells=[_limit(finite(one.limit), delta) for one in listed]),
         Column(
-            heading="left for one run" if n_runs == 1 else f"left for each of {n_runs}",
+            heading="left for one run" if n_runs == 1 else f"left for each of {n_runs} runs",
             cells=[
                 "" if (left := one.left_for(n_runs, delta)) is None else down(left)
                 for one in listed
@@ -59,12 +59,13 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
     at = _at(one, delta)
     said = []
     if one.runs:
-        other, whom = (
-            one.otherwise.epsilon(at),
-            "replaced" if one.asked.adds else "added or removed",
+        other = one.otherwise.epsilon(at)
+        said.append(
+            f"the epsilon spent is for {one.asked}; for {one.asked.other}, it is"
+            f" {rounded_up(other)}."
+            if math.isfinite(other)
+            else f"the epsilon spent is for {one.asked}; for {one.asked.other}, no bound is known."
         )
-        also = f"it is {rounded_up(other)}" if math.isfinite(other) else "no bound is known"
-        said.append(f"spent is counted for {one.asked}; if one is {whom}, {also}.")
         if one.asked.unit is not None and one.spent.n_unknown:
             said.append(
                 f"no bound is known, because a run did not protect every {one.asked.unit} as a"
@@ -72,8 +73,8 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
             )
     if at == 0 and not one.spent.is_pure and not one.spent.n_unknown:
         said.append(
-            "what is spent has Gaussian noise, which has no bound at delta 0; show it at a delta"
-            " above 0, with --delta."
+            "a run with Gaussian noise has no finite epsilon at delta 0; to see its epsilon, pass"
+            " a larger --delta."
         )
     first = one.first_limit
     if one.proviso is not None:
@@ -82,21 +83,24 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
         said.append(
             f"all runs together stay within epsilon {epsilon_up(first.epsilon)} at delta"
             f" {delta_up(first.delta)}, however they were chosen: that limit was set before the"
-            f" first run{_now(one)}."
+            " first run."
         )
+        said += _now(one)
     return [*said, *_left(one, delta)]
 
 
-def _now(one: Account) -> str:
-    """Return the present limit, if it differs."""
+def _now(one: Account) -> list[str]:
+    """Return a sentence with the present limit, if it differs from the first."""
     limit, first = finite(one.limit), one.first_limit
     if (
         limit is None
         or first is None
         or (limit.epsilon, limit.delta) == (first.epsilon, first.delta)
     ):
-        return ""
-    return f"; now it is epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}"
+        return []
+    return [
+        f"the limit is now epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}."
+    ]
 
 
 def _left(one: Account, delta: float | None) -> list[str]:
@@ -113,15 +117,18 @@ def _left(one: Account, delta: float | None) -> list[str]:
             f" {delta_down(_at(one, delta))}, or each of {SEVERAL} runs {down(each)}."
         )
     if (one.left_pure or 0) > left:
-        said.append(f"a run with Laplace noise only may cost {down(one.left_pure or 0)}.")
+        said.append(
+            f"one more run may have epsilon {down(one.left_pure or 0)} if it adds only Laplace"
+            " noise."
+        )
     return said
 
 
 def condition(proviso: Proviso) -> str:
-    """Return the condition under which a sum is valid, as a phrase."""
+    """Return the condition under which a sum is valid, as a sentence."""
     return (
-        f"{proviso.value}, so the sum holds only if results did not decide how many runs followed,"
-        " or how large they were."
+        f"{proviso.value}, so the sum is valid only if no result influenced the number or the"
+        " epsilon of later runs."
     )
 
 
@@ -239,8 +246,7 @@ def remarks(charged: Charged, *, has_noise: bool) -> list[str]:
     """Return sentences about the data set's total with this run, and about the ledger."""
     if charged.counted is None:
         return [NOT_COUNTED] if has_noise else []
-    sums = [f"Data set {one.dataset!r}, all runs so far: {spent(one)}." for one in charged.accounts]
-    return [*sums, counted(charged.counted)]
+    return [*map(spent, charged.accounts), counted(charged.counted)]
 
 
 def counted(where: Counted) -> str:
@@ -256,12 +262,17 @@ def counted(where: Counted) -> str:
 
 
 def spent(one: Account) -> str:
-    """Return a sentence with the epsilon spent, its persons or records, and the limit."""
+    """Return sentences with the epsilon spent, its persons or records, and the limit."""
     limit = finite(one.limit)
-    of = "there is no limit" if limit is None else f"the limit is {epsilon_up(limit.epsilon)}"
-    if math.isinf(one.epsilon):
-        return f"what is spent has no bound for {one.asked}; {of}"
-    return (
-        f"epsilon {rounded_up(one.epsilon)} is spent at delta {delta_up(one.delta)}, for"
-        f" {one.asked}; {of}"
+    said = (
+        f"All runs so far on data set {one.dataset!r} have no finite epsilon for {one.asked}."
+        if math.isinf(one.epsilon)
+        else f"All runs so far on data set {one.dataset!r} spent epsilon {rounded_up(one.epsilon)}"
+        f" at delta {delta_up(one.delta)}, for {one.asked}."
     )
+    of = (
+        "There is no limit"
+        if limit is None
+        else f"The limit is epsilon {epsilon_up(limit.epsilon)}"
+    )
+    return f"{said} {of}."

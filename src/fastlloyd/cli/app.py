@@ -25,7 +25,10 @@ COMMANDS = {
         "Make the keys of a client or server: a private file to keep, and a public file for the"
         " plan."
     ),
-    "pem": "Write certificate and TLS key of an identity as PEM, for a monitor on this machine.",
+    "pem": (
+        "Write the certificate and the TLS key of an identity as PEM files, for a program on this"
+        " machine that monitors the server."
+    ),
     "plan": "Make and read plans of federated runs: public, no data.",
     "serve": "Add up masked numbers for the clients of a plan, until the run is over.",
     "join": "Take part in a run with your records, which stay here.",
@@ -38,7 +41,7 @@ COMMANDS = {
     ),
     "demo": "Let three hospitals and a server, four processes, cluster public tumour measurements.",
 }
-HIDDEN = {"hosted": "The server's process of join --serve, which starts it."}
+HIDDEN = {"hosted": "Run the server that `fastlloyd join --serve` starts."}
 LAB = ("datasets", "experiment")  # commands of the package fastlloyd-lab
 FILES = {"pem": "keygen", "hosted": "serve"}  # of commands whose file has another name
 
@@ -116,7 +119,10 @@ def fastlloyd(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show tracebacks; they may hold values of the records.")
+        bool,
+        typer.Option(
+            "--debug", help=("Show tracebacks. Tracebacks may contain values of the records.")
+        ),
     ] = False,
 ) -> None:
     """k-means clustering with differential privacy, of one data holder or of several who may not

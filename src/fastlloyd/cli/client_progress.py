@@ -95,26 +95,26 @@ def of_pass(present: PassProgressed | None, seconds: float, *, exact: bool) -> s
     """
     if present is None:
         return ""
-    said = f", at the records for {seconds:.0f} s"
     if not exact:
-        return said
-    far = (
-        f"{present.n_records:,}"
-        if present.n_records is not None
-        else f"{present.n_pieces} of {present.n_all_pieces} pieces"
+        return f", reading the records for {seconds:.0f} s"
+    if present.n_records is not None:
+        return (
+            f", reading the records for {seconds:.0f} s: {present.n_records:,} so far (exact: NOT"
+            " PRIVATE)"
+        )
+    return (
+        f", reading the records for {seconds:.0f} s: {present.n_pieces} of {present.n_all_pieces}"
+        " pieces (exact: NOT PRIVATE)"
     )
-    return f"{said}: {far} (exact: NOT PRIVATE)"
 
 
 def of_passes(plan: Plan, seconds: float) -> str:
     """Return a sentence about the duration of a pass and the time that the plan allows for it."""
     said = (
-        f"To read the records once took {seconds:.3g} s; the plan leaves time for"
-        f" {duration(plan.timeouts.longest_pass)}"
+        f"Reading the records once took {seconds:.3g} s; the plan allows"
+        f" {duration(plan.timeouts.longest_pass)} for each reading."
     )
     to_ask_for = pass_seconds_to_ask_for(plan, seconds)
-    return (
-        f"{said}."
-        if to_ask_for is None
-        else f"{said}: ask for a plan made with --pass-seconds {to_ask_for}."
-    )
+    if to_ask_for is None:
+        return said
+    return f"{said} Ask for a plan made with --pass-seconds {to_ask_for}."

@@ -12,8 +12,8 @@ from fastlloyd.federation.plan.plan import Plan
 
 DIGITS: Final = 64
 MOST_MISTYPED: Final = 4
-"""Digits of 64 that may differ in what is called mistyped. Two digests that were not made for each
-other agree in 60 places with a probability below 1e-60.
+"""Largest number of different digits, out of 64, for a digest that counts as mistyped. Two
+unrelated digests agree in 60 digits with a probability below 1e-60.
 """
 
 
@@ -24,23 +24,26 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
         return
     if what := mistyped(agreed, own):
         raise PlanError(
-            f"--digest is not the digest of {path}, but nearly: {what}. Compare it with what you"
-            " were told; nothing was done"
+            f"--digest is almost the digest of {path}: {what}. Compare --digest with the digest"
+            " that you were told; nothing was done"
         )
     if not re.fullmatch(rf"[0-9a-f]{{{DIGITS}}}", agreed):
-        other = " (it is the run id)" if agreed == plan.run_id else ""
         raise PlanError(
-            f"--digest is {digest!r:.80}{other}; expected the 64 hex digits that `fastlloyd plan"
+            f"--digest is {digest!r:.80}, the run id; expected the 64 hex digits that `fastlloyd"
+            " plan digest PLAN` prints"
+            if agreed == plan.run_id
+            else f"--digest is {digest!r:.80}; expected the 64 hex digits that `fastlloyd plan"
             " digest PLAN` prints"
         )
     if what := _of_the_plan(plan, agreed):
         raise PlanError(
-            f"--digest is {what}, which is another number of 64 digits; pass the digest of the"
-            " plan, as the others told it"
+            f"--digest is {what}, not the digest of the plan; pass the digest that the other"
+            " parties told you"
         )
     raise PlanError(
         f"{path} is not the plan that was agreed on: its digest is {own}, and --digest says"
-        f" {agreed}; ask for the plan of that digest, and look at `fastlloyd plan explain` of both"
+        f" {agreed}; ask for the plan with that digest, and compare `fastlloyd plan explain` of"
+        " both"
     )
 
 
@@ -51,12 +54,15 @@ def mistyped(typed: str, digest: str) -> str:
     wrong = [at for at, (a, b) in enumerate(zip(typed, digest, strict=False), 1) if a != b]
     first = wrong[0] if wrong else min(len(typed), len(digest)) + 1
     if len(typed) == len(digest):
-        many = f"{len(wrong)} digits differ" if len(wrong) > 1 else "one digit differs"
-        return f"{many}, the first is digit {first}" if 0 < len(wrong) <= MOST_MISTYPED else ""
+        if not 0 < len(wrong) <= MOST_MISTYPED:
+            return ""
+        if len(wrong) == 1:
+            return f"one digit differs, digit {first}"
+        return f"{len(wrong)} digits differ, and the first of them is digit {first}"
     if len(typed) == len(digest) - 1 and typed[first - 1 :] == digest[first:]:
-        return f"one digit is missing, from digit {first} on"
+        return f"one digit is missing, at digit {first} or later"
     if len(typed) == len(digest) + 1 and typed[first:] == digest[first - 1 :]:
-        return f"there is one digit too many, from digit {first} on"
+        return f"there is one digit too many, at digit {first} or later"
     return ""
 
 

@@ -52,9 +52,13 @@ _WORDS: Mapping[type, Callable[[Any], str]] = {
     events.RunReserved: _reserved,
     events.PersonRunReserved: _reserved,
     events.RunCharged: lambda _: "all exchanges charged",
-    events.HandedBack: lambda e: f"exchanges handed back: {', '.join(map(str, e.numbers))}",
+    events.HandedBack: lambda e: (
+        f"exchanges without noise, so not spent: {', '.join(map(str, e.numbers))}"
+    ),
     events.TakenOver: lambda _: "run began before this ledger knew of it",
-    events.DataSetNamed: lambda e: f"data set {e.dataset} named, in any spelling",
+    events.DataSetNamed: lambda e: (
+        f"data set {e.dataset} entered; other spellings of the name count as the same data set"
+    ),
     events.AddedUp: lambda e: f"runs added up: {sum(each.times for each in e.sums)}",
     events.MessageRecorded: lambda e: f"message {e.kind} recorded",
     events.ExchangeCharged: lambda e: f"exchange {e.number} charged",

@@ -114,8 +114,8 @@ def _unexpected(error: Exception, *, debug: bool) -> int:
     return _say(
         UNEXPECTED,
         f"Error: fastlloyd failed with an unexpected {type(error).__name__}{why}; please report"
-        " what you ran. Details are withheld because they may hold values of your records:"
-        " fastlloyd --debug COMMAND shows them.",
+        " what you ran. Details may contain values of your records: to see them, run fastlloyd"
+        " --debug COMMAND.",
     )
 
 

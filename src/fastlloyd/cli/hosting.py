@@ -177,8 +177,9 @@ class ServerProcess:
                 if waited - _LOOK < _SOON <= waited:
                     network.say(
                         (
-                            "This client is done. The server stays until all others have what they"
-                            " need. Ctrl-C stops it, and the same command continues it."
+                            "This client is done. The server runs until all other clients know"
+                            " that the run is over. Ctrl-C stops the server; run the same command"
+                            " again to continue."
                         ),
                         as_json=as_json,
                     )
@@ -198,23 +199,24 @@ class ServerProcess:
     def _failure(self, how: str) -> NetworkError:
         self._hearing.join()
         code = self._process.returncode
-        killed = (
-            f"signal {-code} ended it; run the same command to continue"
+        if self._said:
+            return NetworkError(f"the server {how}: {self._said}")
+        return NetworkError(
+            f"the server {how}: signal {-code} ended it; run the same command again to continue"
             if code is not None and code < 0
-            else f"exit code {code}"
+            else f"the server {how}: exit code {code}"
         )
-        return NetworkError(f"the server {how}: {self._said or killed}")
 
     @property
     def _stdin(self) -> BinaryIO:
         if self._process.stdin is None:
-            raise AssertionError("it was started with a pipe")
+            raise AssertionError("expected a pipe to the input of the server's process")
         return self._process.stdin  # type: ignore[return-value]  # a pipe of bytes
 
     def _hear(self) -> None:
         """Forward its log, line by line, until it ends."""
         if self._process.stderr is None:
-            raise AssertionError("it was started with a pipe")
+            raise AssertionError("expected a pipe from the log of the server's process")
         with self._process.stderr as log:
             for line in log:
                 self._pass_on(line.decode(errors="replace").strip())
@@ -254,8 +256,11 @@ def server_process(
     key = options.serve
     if key is None:
         if plan.host == client:
-            elsewhere = "start the server here with --serve FILE, or with `fastlloyd serve`"
-            network.say(f"Note: {path} names you as the host; {elsewhere}.", as_json=as_json)
+            network.say(
+                f"Note: {path} names you as the host; start the server here with --serve FILE, or"
+                " with `fastlloyd serve`.",
+                as_json=as_json,
+            )
         yield None
         return
     public = PrivateIdentity.public_of(key)

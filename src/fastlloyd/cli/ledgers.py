@@ -36,22 +36,19 @@ def say_limit(one: Account, event: Limit) -> None:
     """Print the limit that was set, and the epsilon spent."""
     whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
     spent = (
-        f"{rounded_up(one.epsilon)} is spent"
+        f"All runs so far spent epsilon {rounded_up(one.epsilon)} at delta {delta_up(event.delta)}."
         if math.isfinite(one.epsilon)
-        else "what is spent has no bound"
+        else f"All runs so far have no finite epsilon at delta {delta_up(event.delta)}."
     )
     if finite(event) is None:
-        typer.echo(
-            f"Data set {one.dataset!r} has no limit{whom} any more. At delta"
-            f" {delta_up(event.delta)}, {spent}."
-        )
+        typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. {spent}")
     else:
         typer.echo(
             f"Data set {one.dataset!r} has the limit epsilon {epsilon_up(event.epsilon)} at delta"
-            f" {delta_up(event.delta)}{whom}; {spent}."
+            f" {delta_up(event.delta)}{whom}. {spent}"
         )
         if not one.left and not one.left_pure:
-            typer.echo("Nothing is left: no further run will be allowed.")
+            typer.echo("No epsilon is left: every further run will be refused.")
     if one.proviso is not None:
         typer.echo(f"Note: {accounts.condition(one.proviso)}")
 
@@ -109,7 +106,7 @@ def check_delta(delta: float) -> None:
     """Raise BudgetError unless a sum can be computed at this delta."""
     if not 0 <= delta < 1:
         raise BudgetError(
-            f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)"
+            f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 n) for n records"
         )
 
 
@@ -120,7 +117,7 @@ def check_there(dataset: str, history: History) -> None:
         raise BudgetError(
             f"data set {unknown_name(dataset, known)}"
             if known
-            else f"data set {dataset!r:.80} is unknown; there is none"
+            else f"data set {dataset!r:.80} is unknown; the ledger has no data sets yet"
         )
 
 
@@ -132,24 +129,26 @@ def picture(listed: list[Account], delta: float | None, n_runs: int) -> bytes:
     names = sorted({one.dataset for one in listed})
     if len(names) != 1:
         raise BudgetError(
-            f"--figure draws one data set, and there are {len(names)}; say which with --dataset"
+            f"--figure draws one data set, but there are {len(names)}; choose one with --dataset"
             " NAME"
         )
     at = listed[0].delta if delta is None else delta
     lines = [budget.line_of(one, at, n_runs) for one in listed]
     if at == 0 and all(math.isinf(line.epsilons[-1]) for line in lines):
         raise BudgetError(
-            f"--figure cannot draw data set {names[0]!r} at delta 0: it has Gaussian noise, which"
-            " has no bound there; choose a larger --delta"
+            f"--figure cannot draw data set {names[0]!r} at delta 0: a run with Gaussian noise has"
+            " no finite epsilon there; choose a larger --delta"
         )
     left, each = (
         listed[0].left_for(n_runs, delta),
-        f"each of {n_runs} more runs" if n_runs > 1 else "one more run",
+        f"left for each of {n_runs} more runs" if n_runs > 1 else "left for one more run",
     )
     unknown = (
-        "no limit" if finite(listed[0].limit) is None else "what is left is not known at this delta"
+        "no limit"
+        if finite(listed[0].limit) is None
+        else ("the epsilon left is not known at this delta")
     )
-    words = unknown if left is None else f"left for {each}: epsilon {accounts.down(left)}"
+    words = unknown if left is None else f"{each}: epsilon {accounts.down(left)}"
     return budget.draw(f"{names[0]}, at delta {delta_up(at)}", lines, words)
 
 

@@ -39,8 +39,8 @@ class MechanismOptions:
             help=(
                 "Public bounds, chosen without looking at the data: LO:HI for all columns,"
                 " a=LO:HI,b=LO:HI, or a TOML file with a table \\[bounds] (`fastlloyd bounds"
-                " template` makes one). private finds them within --range (only fit). from-data"
-                " takes those of the records, NOT PRIVATE."
+                " template` makes one). The word private finds the bounds within --range (only"
+                " fit). The word from-data takes the bounds of the records, NOT PRIVATE."
             ),
             metavar="BOUNDS|private|from-data",
         ),
@@ -100,8 +100,8 @@ class MechanismOptions:
         str | None,
         in_clustering(
             help=(
-                "Any text or integer. It decides where the centroids start, never the noise."
-                " Default: a fresh one."
+                "Seed of the initial centroids: any text or integer. The noise does not depend on"
+                " the seed. Default: a fresh seed."
             ),
             metavar="SEED",
         ),
@@ -121,7 +121,7 @@ class MechanismOptions:
     initialization: Annotated[
         str | None,
         in_ablation(
-            help="Search method of the sphere packing that places the initial centroids.",
+            help="Method that packs the spheres of the initial centroids.",
             metavar="bisection|halving",
         ),
     ] = None

@@ -33,14 +33,14 @@ from fastlloyd.reports.facts import said
 from fastlloyd.reports.plan_facts import expiring, plan_cautions
 
 NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
-"""Exit codes: the run is over without a result; this process was stopped, and the same command
-takes the run up again; the server turned this client away, whose run is not over: the same command
-takes it up when what the sentence says is put right.
+"""Exit codes. NO_RESULT: the run is over without a result. STOPPED: this process was stopped.
+TURNED_AWAY: the server refused this client. After the last two, the same command continues the run,
+once the fault that was printed is corrected.
 """
 
 FIRST_WAIT, LONGEST_WAIT = 10.0, 600.0
-"""Seconds after which the log says for the first time who is waited for; most seconds between two
-such lines.
+"""Seconds before the log first names the clients that a run waits for, and the longest time between
+two such lines.
 """
 
 _MAX_BYTES = 4 * MAX_PASSPHRASE + 2
@@ -88,13 +88,13 @@ def _first_line(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             line = opened.readline(_MAX_BYTES)
-        passphrase = decoded(line, "its first line must be the passphrase").rstrip("\r\n")
+        passphrase = decoded(line, file, "its first line has to be the passphrase").rstrip("\r\n")
     except OSError as error:
         raise IdentityError(
             f"the passphrase cannot be read from {file} ({error.strerror}){whose(file)}"
         ) from None
     except ValueError as error:
-        raise IdentityError(f"{file} {error}") from None
+        raise IdentityError(str(error)) from None
     if not passphrase:
         raise IdentityError(f"the first line of {file} is empty; expected the passphrase there")
     return passphrase
@@ -153,15 +153,15 @@ def client_store(named: Path) -> Store:
         return store_of(PrivateIdentity.public_of(named), named, None, Role.CLIENT)
     if not named.exists():
         raise StateError(
-            f"there is no store {named}; to make it, pass the file of its identity,"
+            f"there is no store {named}; to make the store, pass the file of its identity,"
             f" NAME{IDENTITY_SUFFIX}"
         )
     store = Store.open(named)
     if store.role is Role.SERVER:
         store.close()
         raise StateError(
-            f"{named} is the store of a server; pass that of a client, because only clients have a"
-            " ledger"
+            f"{named} is the store of a server; pass the store of a client, because only clients"
+            " have a ledger"
         )
     return store
 
@@ -345,8 +345,8 @@ def ended_without_result(
     the exception to raise.
     """
     remedy = (
-        ". This client spent nothing. If no other client did, run the same commands to start"
-        " the run again with the same plan"
+        ". This client spent nothing. If no other client spent anything, run the same commands to"
+        " start the run again with the same plan"
         if is_unspent
         else ""
     )
@@ -360,10 +360,10 @@ def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
     exception to raise.
     """
     remedy = (
-        "The run is still open. Correct the fault and run the same command to continue, or give"
-        " the run up with `fastlloyd ledger release`."
+        "The run is still open. Correct the fault and run the same command again to continue, or"
+        " give the run up with `fastlloyd ledger release`."
     )
-    say_last(f"Did not take part: {reason}. {remedy}", level="warning", as_json=as_json)
+    say_last(f"This client did not take part: {reason}. {remedy}", level="warning", as_json=as_json)
     return typer.Exit(TURNED_AWAY)
 
 

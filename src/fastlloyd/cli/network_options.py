@@ -50,8 +50,8 @@ class NetworkOptions:
         list[Path] | None,
         in_network(
             help=(
-                "File with positions of clients' stores, which ledger positions exported at a"
-                " server. May be given several times."
+                "File with positions of clients' stores, made by `fastlloyd ledger positions"
+                " --out FILE` at a server. May be given several times."
             ),
             metavar="FILE",
         ),
@@ -61,8 +61,8 @@ class NetworkOptions:
         in_network(
             min=1,
             help=(
-                "Seconds that the slowest client needs to read its records once, as join --dry-run"
-                " shows. The timeouts below grow by the time for its passes."
+                "Seconds that the slowest client needs to read its records once, as join"
+                " --dry-run shows. A longer time makes the timeouts below longer."
             ),
             metavar="SECONDS",
         ),
@@ -81,8 +81,8 @@ class NetworkOptions:
         int | None,
         in_network(
             help=(
-                "Seconds to wait for keys or parameters from one client, before another is asked."
-                " Default: 60 (plan renew: as before)."
+                "Seconds to wait for keys or parameters from one client, before another client is"
+                " asked. Default: 60 (plan renew: as before)."
             ),
             metavar="SECONDS",
         ),

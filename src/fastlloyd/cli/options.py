@@ -97,7 +97,7 @@ UnitName = Annotated[
     str | None,
     in_privacy(
         "--unit-name",
-        help="Name of a person in messages and ledgers, such as patient. Default: person.",
+        help="Word for a person in messages and ledgers, such as patient. Default: person.",
         metavar="NAME",
     ),
 ]
@@ -167,8 +167,8 @@ NewUnit = Annotated[
     in_ledger(
         "--new-unit",
         help=(
-            "Confirm that runs on this data set were counted for other units so far (cases, not"
-            " patients), and start a new sum."
+            "Confirm that earlier runs on this data set protected another unit (such as cases,"
+            " not patients), and start a new sum for this unit."
         ),
     ),
 ]
@@ -204,8 +204,8 @@ Relation = Annotated[
     str,
     in_privacy(
         help=(
-            "What the guarantee hides about one record (or person): whether it is in the data,"
-            " or its values."
+            "Neighbouring relation: add_or_remove_one hides whether one record (or person) is in"
+            " the data, replace_one hides its values."
         ),
         metavar="add_or_remove_one|replace_one",
     ),
@@ -214,7 +214,7 @@ NExpected = Annotated[
     int | None,
     in_clustering(
         help=(
-            "Public guess of the number of records, for which the run is planned. Default:"
+            "Public guess of the number of records. The run is planned for this number. Default:"
             " n-records."
         ),
         metavar="N",
@@ -241,8 +241,9 @@ class LedgerOptions:
         str | None,
         in_ledger(
             help=(
-                "Name of the data set. Your ledger adds up what all runs on it spend, and refuses"
-                " a run beyond its limits. Default: the run is not counted."
+                "Name of the data set. Your ledger adds up the epsilon that all runs on the data"
+                " set spend, and refuses a run beyond its limits. Default: the run is not"
+                " counted."
             ),
             metavar="NAME",
         ),
@@ -283,10 +284,11 @@ class FederationOptions:
         in_federation(
             help=(
                 "Keys that hide uploads. pairwise: one key for each pair of clients; uploads stay"
-                " hidden even from the server together with T clients, but all clients that join"
-                " must answer every round. group: one key for all clients; they may miss rounds,"
-                " but the server and any one client together open every upload. Default: pairwise,"
-                " if D is 0 (with --drop: group)."
+                " hidden even from the server together with --max-colluding clients, but all"
+                " clients that join must answer every round. group: one key for all clients; they"
+                " may miss rounds, but the server and any one client together open every upload."
+                " Default: pairwise if --max-dropouts is 0, group with --drop; otherwise choose"
+                " one."
             ),
             metavar="pairwise|group",
         ),

@@ -21,9 +21,9 @@ def given_persons(unit: str, name: str | None, max_clients: int | None) -> Perso
     if choose(UnitKind, unit, "unit") is UnitKind.PERSON:
         if max_clients is None:
             raise PlanError(
-                "--max-clients-per-person is missing; state the largest number of clients that may"
-                " have rows of the same person, 1 if no person is at two. The noise grows with it"
-                " (`fastlloyd advise` shows how much)"
+                "--max-clients-per-person is missing; state the largest number of clients that"
+                " may have rows of the same person, or 1 if each person has rows at one client"
+                " only. The noise grows with this number (`fastlloyd advise` shows how much)"
             )
         return _persons(name, max_clients)
     for option, value in (("--unit-name", name), ("--max-clients-per-person", max_clients)):

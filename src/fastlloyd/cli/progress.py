@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
 LARGE_WORK: Final = 10**8
-"""Coordinates of records that are compared with those of centroids: about a second where nothing is
-compiled.
+"""Number of pairs of a record's coordinate and a centroid above which progress is shown. They take
+about a second without compiled code.
 """
 LOG_SECONDS: Final = 10.0
 

@@ -57,14 +57,23 @@ class OwnersScreen(NamedTuple):
 
     def left_out(self, n: int) -> None:
         """Print how many records had missing cells."""
-        self.counted(n, f"missing cells and {'was' if n == 1 else 'were'} left out")
+        self.counted(
+            n,
+            "1 of your records has missing cells and was left out",
+            f"{n} of your records have missing cells and were left out",
+        )
 
     def clipped(self, found: Clipped, features: Sequence[str], *, ends: str = "the bounds") -> None:
         """Print how many records the bounds clipped, and the features with many clipped values.
 
         ends : name of the ends that values are clipped to, for messages.
         """
-        self.counted(found.n_outside, f"values outside {ends}, which were clipped")
+        n = found.n_outside
+        self.counted(
+            n,
+            f"1 of your records has values outside {ends}, which were clipped",
+            f"{n} of your records have values outside {ends}, which were clipped",
+        )
         for name, share in found.often(features).items():
             self._tell(
                 f"Warning: {share:.1%} of the values of {name!r} lie outside {ends} and count as"
@@ -72,14 +81,11 @@ class OwnersScreen(NamedTuple):
                 " from public knowledge if you can. This share is exact: keep it to yourself."
             )
 
-    def counted(self, n: int, what: str) -> None:
-        """Print the number of records that have something, if there are any."""
+    def counted(self, n: int, one: str, many: str) -> None:
+        """Print the clause for one record or for many, unless n is 0."""
         if n:
-            have = "has" if n == 1 else "have"
-            self._tell(
-                f"Note: {n} of your records {have} {what}. This number is exact: keep it to"
-                " yourself."
-            )
+            said = one if n == 1 else many
+            self._tell(f"Note: {said}. This number is exact: keep it to yourself.")
 
     def _tell(self, sentence: str) -> None:
         if not self.as_json:

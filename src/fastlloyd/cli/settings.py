@@ -108,8 +108,8 @@ def read_plan(file: Path) -> Plan:
             raise PlanError(f"{file} is {what}; expected a plan, such as plan.toml")
     if OF_A_FIT in text[:400]:
         raise PlanError(
-            f"{file} has the settings of a run of fit, not a plan of a federated run; read it as"
-            " text, and see in privacy.json next to it what they protect"
+            f"{file} has the settings of a run of `fastlloyd fit`, not a plan of a federated run;"
+            " open the file as text. The privacy.json next to it says what the run protects"
         )
     return Plan.from_toml(text, str(file))
 

@@ -32,8 +32,8 @@ _NAMES_ELSEWHERE = {  # scikit-learn's, and those of other programs
 # options that other programs have, which would be in the way of one reading of a file
 _TOLD_BY_THE_FILE = {
     "--decimal": (
-        "decimals have a point; where cells are separated by semicolons, `tr , .` turns every comma"
-        " into one"
+        "decimals have a point; if semicolons separate the cells, `tr , .` turns decimal commas"
+        " into points"
     ),
     **dict.fromkeys(
         ("--sep", "--separator", "--delimiter"),
@@ -96,8 +96,11 @@ def _refuse_repeated(order: Iterable[Any]) -> None:
     for option, n in counts.items():
         if n > 1 and (option.secondary_opts or not option.is_flag):
             name = _name(option)
-            several = f"; several go into one, as {name} {_LISTS[name]}" if name in _LISTS else ""
-            raise UsageError(f"{name} is given {n} times; give it once{several}")
+            raise UsageError(
+                f"{name} is given {n} times; give all values in one list, as {name} {_LISTS[name]}"
+                if name in _LISTS
+                else f"{name} is given {n} times; give the option once"
+            )
 
 
 def _unknown_option(error: Exception, options: Iterable[Any]) -> str:

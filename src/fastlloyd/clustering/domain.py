@@ -399,13 +399,28 @@ def _floats(ends: Iterable[float]) -> tuple[float, ...]:
 
 def _check_bounds(name: str, low: float, high: float) -> None:
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise _unusable(name, f"are [{low}, {high}]; expected two finite numbers")
+        raise _unusable(
+            name,
+            f"the bounds of feature {name!r} are [{low}, {high}]; expected two finite numbers",
+        )
     if low > high:
-        raise _unusable(name, f"are reversed: [{low}, {high}]; write the smaller number first")
+        raise _unusable(
+            name,
+            f"the bounds of feature {name!r} are reversed: [{low}, {high}]; write the smaller"
+            " number first",
+        )
     if low == high:
-        raise _unusable(name, f"are equal: [{low}, {high}]; widen them or leave the feature out")
+        raise _unusable(
+            name,
+            f"the bounds of feature {name!r} are equal: [{low}, {high}]; widen the bounds, or leave"
+            " the feature out",
+        )
     if not max(-low, high, high - low) <= _LARGEST or high - low < 1 / _LARGEST:
-        raise _unusable(name, f"are [{low}, {high}], too wide or too narrow; rescale the feature")
+        raise _unusable(
+            name,
+            f"the bounds of feature {name!r} are [{low}, {high}], too wide or too narrow; rescale"
+            " the feature",
+        )
 
 
 def _check_steps(name: str, low: float, high: float, grid_unit: float) -> None:
@@ -418,12 +433,12 @@ def _check_steps(name: str, low: float, high: float, grid_unit: float) -> None:
     if grid_unit < 2 * step:
         raise _unusable(
             name,
-            f"are [{low}, {high}], too close together for numbers of this size: near them float64"
-            f" goes in steps of {step:.1g}, and the grid needs steps of {grid_unit / 2:.1g};"
-            " subtract a constant, such as the lower bound, from the column and from its bounds,"
-            " or use fewer fraction_bits",
+            f"the bounds of feature {name!r} are [{low}, {high}], too close together for numbers"
+            f" of this size: near them float64 goes in steps of {step:.1g}, and the grid needs"
+            f" steps of {grid_unit / 2:.1g}; subtract a constant, such as the lower bound, from"
+            " the column and from its bounds, or use fewer fraction_bits",
         )
 
 
-def _unusable(name: str, fault: str) -> PlanError:
-    return PlanError(f"the bounds of feature {name!r} {fault}", code=UNUSABLE_BOUNDS, field=name)
+def _unusable(name: str, sentence: str) -> PlanError:
+    return PlanError(sentence, code=UNUSABLE_BOUNDS, field=name)

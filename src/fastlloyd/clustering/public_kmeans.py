@@ -350,7 +350,10 @@ def _check(
             " were expected"
         )
     if min(n_clusters, n_restarts) < 1 or n_steps < 0:
-        raise LocalProtocolError("n_clusters and n_restarts are at least 1, n_steps at least 0")
+        raise LocalProtocolError(
+            f"n_clusters is {n_clusters}, n_restarts is {n_restarts}, n_steps is {n_steps};"
+            " expected at least 1, 1 and 0"
+        )
     if not (np.abs(points) < LARGEST).all():
         raise LocalProtocolError("a coordinate of a public point is not finite or beyond 2^400")
     if not (np.isfinite(weights) & (weights >= 0)).all():

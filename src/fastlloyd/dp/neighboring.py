@@ -52,7 +52,9 @@ class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
     def __str__(self) -> str:
         """Return the relation in words, such as "one record replaced"."""
-        where = f" at up to {self.max_clients} organisations" if self.max_clients > 1 else ""
-        return (
-            f"one {self.unit or 'record'}{where} {'added or removed' if self.adds else 'replaced'}"
-        )
+        unit, n = self.unit or "record", self.max_clients
+        if n == 1:
+            return f"one {unit} added or removed" if self.adds else f"one {unit} replaced"
+        if self.adds:
+            return f"one {unit} at up to {n} organisations added or removed"
+        return f"one {unit} at up to {n} organisations replaced"

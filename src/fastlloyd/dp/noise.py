@@ -37,13 +37,15 @@ from fastlloyd.dp.quantiles import EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_o
 from fastlloyd.errors import FastLloydError, OverflowRisk
 
 RandomBytes = Callable[[int], bytes]
-"""Returns that many fresh bytes, as os.urandom does."""
+"""Function that returns a given number of fresh bytes, as os.urandom does."""
 
 MAX_SCALE = 2**44
-"""Above it sums of noise could come near 2^63."""
+"""Largest scale of the noise. With a larger scale, sums of noise could come near 2^63."""
 
 _MOST_BITS = 4096
-"""An honest source leaves a comparison open after that many bits with probability below 2^-3900."""
+"""Largest number of bits drawn for one comparison. With honest random bits, a comparison needs more
+with a probability below 2^-3900.
+"""
 
 
 class Noise(enum.Enum):

@@ -23,7 +23,7 @@ class Permission:
 
 
 ALLOWED: Final[ContextVar[Permission | None]] = ContextVar("ALLOWED", default=None)
-"""Set by `testing.repeatable_noise` and nobody else."""
+"""Flag that only `testing.repeatable_noise` sets."""
 
 
 def check_private(source: NoiseSource) -> None:

@@ -125,8 +125,8 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         m = stored.mechanism
         if m.name != cls._algorithm.name:
             raise DataError(
-                f"{path} is a result of {m.name}, not of {cls._algorithm.name}: use the estimator"
-                " of that name"
+                f"{path} is a result of {m.name}, not of {cls._algorithm.name}; load it with the"
+                f" estimator for {m.name}"
             )
         folder = path if path.is_dir() else path.parent
         sealed = SealedSettings.read(folder, m, stored.plan)
@@ -385,7 +385,8 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
             )
         if named and not isinstance(self.unit, str):
             raise PlanError(
-                f"unit is {shown(self.unit)}; expected 'record', or what a person is called"
+                f"unit is {shown(self.unit)}; expected 'record', or a word for a person, such as"
+                " 'patient'"
             )
         return (
             None if groups is None else Persons.called("person" if self.unit is None else self.unit)

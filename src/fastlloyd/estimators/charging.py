@@ -29,9 +29,11 @@ UNCOUNTED: Final = (
     " fastlloyd.dataset('NAME'):`"
 )
 BELONGS_TO: Final = "_belongs_to"
-"""Attribute for the account of the block in which an estimator was made."""
+"""Name of the attribute that stores the account of the `dataset` block in which an estimator was
+made.
+"""
 NOT_KNOWN: Final = "not known"
-"""In place of a account: it is not known whether the estimator belongs to a block."""
+"""Value that stands for the account if it is unknown whether the estimator belongs to a block."""
 
 
 class Nowhere(NamedTuple):
@@ -70,7 +72,7 @@ def heard(event: Event) -> None:
             warnings.warn(event.sentence, LedgerWarning, stacklevel=_ABOVE_FIT)
         case BudgetCharged():
             _LOG.info(
-                "counted in the ledger %s, which holds %d runs",
+                "counted in the ledger %s, which has %d runs",
                 event.counted.path,
                 event.counted.n_runs,
             )
@@ -88,12 +90,12 @@ _AROUND: ContextVar[tuple[_Block, ...]] = ContextVar(
     "blocks of `dataset` that this thread or task is in, the innermost last", default=()
 )
 _OPEN: dict[int, _Block] = {}
-"""All blocks that are open in any thread, by `id`; a process that was forked inherits those of its
+"""All blocks that are open in any thread, by `id`. A forked process inherits the blocks of its
 parent.
 """
 _SAID: set[int] = set()
-"""The processes, this one and those that it was forked from, that have said that a fit is not
-counted since the last block ended.
+"""Ids of the processes (this one and those it was forked from) that have warned of an uncounted fit
+since the last block ended.
 """
 
 
@@ -151,8 +153,8 @@ class _Blocks(AbstractContextManager[None]):
             for kind in (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)
         ):
             raise TypeError(
-                f"{function.__name__} returns before its work is done, outside of the block: use"
-                " `with fastlloyd.dataset(...):` inside it"
+                f"{function.__name__} is a coroutine or a generator, so its work would run outside"
+                " of the block; use `with fastlloyd.dataset(...):` inside the function"
             )
 
         @wraps(function)
@@ -261,9 +263,10 @@ def _found(name: str | None, account: BudgetAccount | Nowhere | str) -> BudgetAc
     found = _only(carried or _elsewhere(with_parents=not is_known))
     if found is None and not is_known and _is_worker():
         raise BudgetError(
-            "this fit runs in a worker process, which cannot know whether it is inside a block"
-            " `with fastlloyd.dataset(...):` and names no data set: pass dataset='NAME', or make"
-            " the estimator in the process that starts the work and hand it over"
+            "this fit runs in a worker process and names no data set, and a worker cannot know"
+            " whether the fit is inside a block `with fastlloyd.dataset(...):`; pass"
+            " dataset='NAME', or make the estimator in the process that starts the work and hand"
+            " the estimator over"
         )
     return found
 
@@ -272,8 +275,8 @@ def _only(accounts: Sequence[BudgetAccount]) -> BudgetAccount | None:
     if len(accounts) > 1:
         names = listing([each.dataset.name for each in accounts])
         raise BudgetError(
-            f"several blocks are open, dataset of {names}, and this fit may be inside any of them:"
-            " pass dataset='NAME', and have one block open for each name"
+            f"blocks of the data sets {names} are open, and this fit may be inside any of them;"
+            " pass dataset='NAME', and open only one block of this data set"
         )
     return next(iter(accounts), None)
 

@@ -34,8 +34,8 @@ def person_ids(groups: Any, n_samples: int, X: Any = None) -> list[bytes]:
 def _person_ids(groups: Any, n_samples: int, X: Any) -> list[bytes]:
     if is_collection(groups):
         raise DataError(
-            "groups is a collection of Dask; persons are told apart in memory only: pass X and"
-            " groups in memory"
+            "groups is a Dask collection, but ids of persons are compared in memory only; pass X"
+            " and groups in memory"
         )
     cells = _cells(groups)
     if len(cells) != n_samples:
@@ -103,8 +103,8 @@ def _check_kinds(kinds: set[type], cells: Sequence[Any]) -> None:
         ):
             raise _missing()
         raise DataError(
-            "groups holds floating-point numbers, which are no ids: 7 and 7.0 would be two"
-            " persons; convert them to integers, or to the text in the source"
+            "groups contains floating-point numbers, which cannot be ids: 7 and 7.0 would be two"
+            " persons; convert the numbers to integers, or to the text in the source"
         )
     if others:
         raise DataError(

@@ -67,8 +67,8 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
     """
     if not _holds_ours(pipeline):
         raise DataError(
-            f"there is no estimator of fastlloyd in this {type(pipeline).__name__}; pass the fitted"
-            " pipeline that ends in one"
+            f"there is no estimator of fastlloyd in this {type(pipeline).__name__}; pass a fitted"
+            " pipeline that ends in an estimator of fastlloyd"
         )
     return list(dict.fromkeys(_before_ours(pipeline, "")))
 

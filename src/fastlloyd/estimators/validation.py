@@ -45,10 +45,7 @@ def validate_records(
     """
     refuse_collection(X)
     if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
-        raise DataError(
-            "X is a LazyFrame of Polars, which holds no records before it is collected: pass"
-            " X.collect()"
-        )
+        raise DataError("X is a LazyFrame of Polars, which has no records yet; pass X.collect()")
     if issparse(X):
         return np.asarray(validate_data(estimator, X, reset=reset))  # which refuses it
     frame = guarded(lambda: frame_of(X), "X")
@@ -86,9 +83,7 @@ def _cells(X: Any) -> NDArray[Any]:
     except DataError as error:
         refused = error
     if refused.code in (Holds.GROUPS.value, Holds.OBJECTS.value) and refused.field is None:
-        raise CellTypeError(
-            f"{refused} (each argument must be no string but a real number)", code=refused.code
-        )
+        raise CellTypeError(f"{refused} (expected a real number, not a string)", code=refused.code)
     raise refused
 
 
@@ -129,7 +124,7 @@ def refuse_collection(X: Any) -> None:
     """Raise DataError if X is of Dask, where all records are needed in this process."""
     if is_collection(X):
         raise DataError(
-            "X is a collection of Dask, which only fit takes: label its partitions by"
+            "X is a collection of Dask, which only fit accepts; label its partitions with"
             " X.map_partitions(model.predict)"
         )
 

@@ -111,7 +111,8 @@ def check_known_unit(dataset: str, unit: str, option: str, *histories: History) 
     if units and unit not in units:
         known_as = unknown_name(unit, units)
         raise BudgetError(
-            f"unit {known_as}: correct the name, {option}, or pass --new-unit for other persons"
+            f"unit {known_as}: correct the name, {option}, or pass --new-unit to count another"
+            " kind of person"
         )
 
 
@@ -167,23 +168,26 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
         )
     alone = _together([*map(whole, costs)], speaks_of or (before.asked if before.runs else None))
     if limit.delta == 0 and not after.is_pure:
-        whose = "this run has" if not alone.is_pure else "an earlier run had"
         return (
-            f"{told}, and {whose} Gaussian noise, which has no bound at delta 0; plan all runs with"
-            " Laplace noise (sulloyd) or set a limit at a larger delta with fastlloyd ledger limit"
+            f"{told}, and an earlier run with Gaussian noise has no finite epsilon at delta 0; set"
+            " a limit at a larger delta with `fastlloyd ledger limit`"
+            if alone.is_pure
+            else f"{told}, and this run with Gaussian noise has no finite epsilon at delta 0; plan"
+            " all runs with Laplace noise (sulloyd), or set a limit at a larger delta with"
+            " `fastlloyd ledger limit`"
         )
     spent, needed, together = (
         rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after)
     )
     said = (
-        f"{told}, of which {spent} is spent or reserved; this run needs {needed} at that delta,"
-        f" and the sum would be {together}: plan a run that costs less (a limit that is raised now"
-        " with fastlloyd ledger limit does not hold for runs that were chosen from results)"
+        f"{told}. All runs so far spent or reserved epsilon {spent}, this run needs {needed}, and"
+        f" the sum would be {together}: plan a run that costs less. A limit that is raised now with"
+        " `fastlloyd ledger limit` does not cover runs that were chosen from results"
     )
     if after.epsilon(limit.delta) <= limit.epsilon:
         said += (
-            "; about a millionth of a limit's delta is set aside for the noise that clients add in"
-            " shares"
+            ". About a millionth of the limit's delta is set aside for the noise that clients add"
+            " in shares"
         )
     return said
 
@@ -208,8 +212,8 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     dataset = history.called(dataset)
     said = f"Data set {unknown_name(dataset, known)}. " if known and dataset not in known else ""
     said += (
-        f"By this {by}, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set"
-        f" {dataset!r} spent epsilon "
+        f"According to this {by}, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the"
+        f" data set {dataset!r} spent epsilon "
     )
     said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta_up(delta)}, for {one.asked}."
     counted_on = {
@@ -222,14 +226,14 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     if counted_on:
         return f"{said} The run of this plan is counted on {listing(sorted(counted_on))}."
     together = _together([*counted_of(one.runs), whole(cost)], speaks_of).epsilon(delta)
-    said += f" With the run of this plan it is epsilon {rounded_up(together)}."
+    said += f" With the run of this plan, the sum is epsilon {rounded_up(together)}."
     if limit is None:
         return f"{said} There is no limit."
     try:
         check(history, dataset, cost)
     except BudgetError:
         return (
-            f"{said} That is above the limit, epsilon {epsilon_up(limit.epsilon)}: `join` will"
+            f"{said} This sum is above the limit, epsilon {epsilon_up(limit.epsilon)}: `join` will"
             " refuse the plan."
         )
     return f"{said} The limit is epsilon {epsilon_up(limit.epsilon)}."
@@ -258,7 +262,7 @@ def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> N
         if fingerprint.is_of(known):
             raise BudgetError(
                 f"these records were used under the data set name {known.dataset!r} before; use"
-                f" that name instead of {dataset!r}, so that what is spent on them adds up"
+                f" that name instead of {dataset!r}, so that the ledger adds up all runs on them"
             )
 
 
@@ -274,14 +278,13 @@ def check_unit_name(unit: object) -> None:
         raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
     if is_plural(unit):
         raise BudgetError(
-            f"the name of the unit is {unit!r:.80}; expected the name of one of them, such as"
-            " patient"
+            f"the name of the unit is {unit!r:.80}; expected the singular, such as patient"
         )
 
 
 CAP_LEAK: Final = "the number of records was taken from the data"
-"""What a replaced record does not change, but one added does; and one that is replaced today may be
-added tomorrow.
+"""Leak of the number of records. Replacing a record does not change the number, but adding one
+does, and a record that a run replaces today may be added tomorrow.
 """
 
 
@@ -289,8 +292,8 @@ def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
     """Raise BudgetError if settings were taken from the data."""
     if leaks:
         raise BudgetError(
-            f"{'; '.join(leaks)}: the ledger of data set {dataset!r} cannot count that; pass public"
-            " values, or name no data set"
+            f"{'; '.join(leaks)}: the ledger of data set {dataset!r} cannot count such a run; pass"
+            " public values, or pass no data set"
         )
 
 
@@ -306,13 +309,12 @@ def check_known(history: History, dataset: str, *, new: bool) -> None:
             " another limit"
         )
     if not new and called not in known:
-        there = (
-            f"data set {unknown_name(dataset, known)}"
-            if known
-            else f"data set {dataset!r} is unknown; there is none yet"
-        )
         raise BudgetError(
-            f"{there}: correct the name, or pass --new if its first run is still to come"
+            f"data set {unknown_name(dataset, known)}: correct the name, or pass --new to set a"
+            " limit before its first run"
+            if known
+            else f"data set {dataset!r} is unknown, and the ledger has no data sets yet; pass --new"
+            " to set a limit before its first run"
         )
 
 

@@ -60,8 +60,8 @@ def deal(
     """
     if records.share_bits:
         raise DataError(
-            "these records belong to persons, and dealing records one by one would separate those"
-            " of one person"
+            "these records belong to persons, and dealing records one by one would separate the"
+            " records of one person"
         )
     n = records.count() if records.n is None else records.n
     passes = _SharedPasses(

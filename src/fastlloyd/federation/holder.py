@@ -170,17 +170,17 @@ class HoldersLedger:
     def _check_same(self, identity: bytes) -> None:
         if self._identity not in (None, identity):
             raise StateError(
-                f"{self.path} is not the ledger in which this fit counts; that one is on another"
-                " machine, or was replaced by this one. Fit on the machine where it is, or bring"
-                " it back"
+                f"{self.path} is not the ledger that counts this fit; that ledger is on another"
+                " machine, or this one replaced it. Fit on the machine where that ledger is, or"
+                " bring it back"
             )
 
     @property
     def _missing(self) -> str:
         if self._identity is not None:
             return (
-                f"there is no ledger {self.path}, in which this fit counts; fit on the machine"
-                " where it is, or bring it back"
+                f"there is no ledger {self.path}, which counts this fit; fit on the machine where"
+                " the ledger is, or bring it back"
             )
         return (
             f"there is no ledger {self.path}; bring back its newest copy, or name its place with"
@@ -362,9 +362,9 @@ class HoldersLedger:
                 if reserved is not None and begun != reserved:
                     raise StateError(
                         f"{self.path} has run {run_id.hex()} with another plan, name or data set,"
-                        " from a process that was killed before it joined; pass the same ones, or"
-                        f" give the run up with `fastlloyd ledger release {client.path} --run"
-                        f" {run_id.hex()} --ledger {self.path}`"
+                        " from a process that was killed before it joined; pass the same plan,"
+                        " name and data set again, or give the run up with `fastlloyd ledger"
+                        f" release {client.path} --run {run_id.hex()} --ledger {self.path}`"
                     )
             elif reserved is not None:
                 _check_joining(after, client.history, dataset, reserved.cost)

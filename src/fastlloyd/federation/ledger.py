@@ -146,7 +146,8 @@ def run_cost(
     """
     if mechanism.noise is Noise.NONE:
         raise BudgetError(
-            f"{mechanism.name} adds no noise, so its cost has no bound; leave the data set out"
+            f"{mechanism.name} adds no noise, so its cost has no bound and no ledger can count it;"
+            " pass no data set (--dataset, in Python dataset=...)"
         )
     persons = mechanism.persons
     if persons is not None and rows_are not in (None, persons.name):
@@ -299,7 +300,7 @@ def check_sums(history: History) -> None:
         ):
             if not _found_again(spent, epsilon, one.delta):
                 raise BudgetError(
-                    f"data set {one.dataset!r}: two methods to add up what is spent disagree;"
+                    f"data set {one.dataset!r}: two methods to add up the epsilon spent disagree;"
                     " start no run, and report this"
                 )
     every = [
@@ -334,7 +335,7 @@ def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
 
 
 Counted = tuple[PlannedCost, Sequence[int] | Mapping[int, int]]
-"""What a run costs, and which of its exchanges count."""
+"""Cost of a run, and the exchanges that the ledger counts."""
 
 
 def counted_of(runs: Iterable[Run]) -> list[Counted]:

@@ -77,8 +77,8 @@ class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             signed.check(bytes.fromhex(signing_key))
         except RemoteProtocolError:
             raise PlanError(
-                f"the position of the store of {name!r} is not signed with its key; get the"
-                " original from the server's operator"
+                f"the position of the store of {name!r} is not signed with the key of {name!r};"
+                " get the original from the server's operator"
             ) from None
 
 
@@ -116,7 +116,7 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         text = load_text(path)
         if not text.startswith(HEADING):
             raise PlanError(
-                f"{path} holds no positions; name a file that `fastlloyd ledger positions"
+                f"{path} has no positions; pass a file that `fastlloyd ledger positions"
                 " SERVER.store --out` made"
             )
         return from_toml(text, cls, str(path))
@@ -134,7 +134,7 @@ def newest(known: Iterable[tuple[str, KnownStore]]) -> Mapping[str, KnownStore]:
         if store.length == other.length and store.head != other.head:
             raise PlanError(
                 f"the identity with signing key {key[:16]}... signed two positions of"
-                f" {store.length} events: two copies of its store were used; it must go on under a"
+                f" {store.length} events, so two copies of its store were used; its party needs a"
                 " new identity"
             )
         if store.length > other.length:

@@ -232,7 +232,7 @@ def test_the_split_of_an_earlier_fit_is_forgotten() -> None:
     assert model.set_params(n_clusters=8).fit(X).clearest_split_ == 4
 
 
-SPLIT = "The clearest split of what was released has 4 groups; finer groups may exist inside them."
+SPLIT = "The released numbers split most clearly into 4 groups; finer groups may exist inside them."
 
 
 @pytest.mark.usefixtures("seeded")

@@ -204,7 +204,7 @@ def test_a_fraction_that_takes_for_ever_to_compute_is_refused_at_once(fraction: 
 
 
 def test_a_file_larger_than_any_plan_is_refused_before_it_is_parsed() -> None:
-    with pytest.raises(PlanError, match=rf"expected at most {MAX_BYTES}: this is not such a file"):
+    with pytest.raises(PlanError, match=rf"expected at most {MAX_BYTES}"):
         from_toml("[" * (MAX_BYTES + 1), Outer, "file")
 
 

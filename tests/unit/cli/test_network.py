@@ -89,7 +89,7 @@ def test_a_client_is_told_that_a_store_is_new_and_a_server_has_nothing_to_spend(
 def test_the_line_of_a_server_names_who_has_not_answered() -> None:
     assert serve._awaited((), {"a"}) == ""
     assert serve._awaited(("a", "b"), {"a"}) == ", waiting for a, b (away)"
-    assert serve._awaited([f"c{i}" for i in range(20)], set()) == ", 20 have not answered"
+    assert serve._awaited([f"c{i}" for i in range(20)], set()) == ", waiting for 20 clients"
 
 
 def test_the_line_of_a_server_whose_run_is_over_says_for_whom_it_stays_and_how_long() -> None:
@@ -97,12 +97,12 @@ def test_the_line_of_a_server_whose_run_is_over_says_for_whom_it_stays_and_how_l
     party: Any = SimpleNamespace(session=session, timeout=None)
     server: Any = SimpleNamespace(connected={"b"}, not_told=("b", "c"), stays=34.2, meter=Meter())
     said = (
-        ", 1 of 3 clients connected, stays for b, c (away), 0:34 left; 0 bytes sent, 0 bytes"
-        " received"
+        ", 1 of 3 clients connected; the server runs until b, c (away) know that the run is over,"
+        " 0:34 left; 0 bytes sent, 0 bytes received"
     )
     assert serve._details(party, server) == said
     server.not_told = tuple(f"c{i}" for i in range(20))
-    assert ", stays for 20 clients, 0:34 left" in serve._details(party, server)
+    assert "until 20 clients know that the run is over, 0:34 left" in serve._details(party, server)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_two_columns_of_one_name_are_refused(bounds: Any) -> None:
     pa = pytest.importorskip("pyarrow")
     for twice in (frame, pa.table([frame.iloc[:, j] for j in range(4)], names=list(frame.columns))):
         with pytest.raises(
-            DataError, match="X: 'sepal length' occurs 2 times; every column needs its own name"
+            DataError, match="X: 'sepal length' occurs 2 times; every column needs a name"
         ):
             FastLloyd(3, **PUBLIC | {"bounds": bounds}).fit(twice)
 
@@ -382,5 +382,5 @@ def test_a_lazy_frame_is_refused_with_what_to_do_and_is_not_run() -> None:
     model = MomentLloyd(2, epsilon=10, bounds=(0, 1), n_records=300)
     fitted = MomentLloyd(2, epsilon=10, bounds=(0, 1), n_records=300).fit(frame)
     for call in (model.fit, fitted.predict, fitted.transform, fitted.score):
-        with pytest.raises(DataError, match=r"X is a LazyFrame of Polars, .*: pass X\.collect\(\)"):
+        with pytest.raises(DataError, match=r"X is a LazyFrame of Polars, .*; pass X\.collect\(\)"):
             call(lazy)

@@ -74,7 +74,7 @@ def test_text_stays_as_it_stands() -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "floats": (IDS.astype(float), "floating-point numbers, which are no ids"),
+    "floats": (IDS.astype(float), "floating-point numbers"),
     "floats of pandas": (pd.Series(IDS, dtype="float64"), "floating-point"),
     "gaps of pandas": (pd.Series([*IDS[:-1], None]), "floating-point"),
     "truth": (IDS > 7, "values of type bool"),
@@ -127,7 +127,7 @@ def test_unit_and_groups_must_agree() -> None:
         MomentLloyd(2, **PUBLIC, unit="").fit(X, groups=IDS)
     with pytest.raises(PlanError, match="name of the unit is 'patients'; expected the name"):
         MomentLloyd(2, **PUBLIC, unit="patients").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match="unit is 7; expected 'record', or what a person is called"):
+    with pytest.raises(PlanError, match="unit is 7; expected 'record', or a word"):
         MomentLloyd(2, **(PUBLIC | {"unit": 7})).fit(X, groups=IDS)
     assert (
         MomentLloyd(2, **PUBLIC, unit="patient").fit(X, groups=IDS).mechanism_.unit.many
@@ -244,5 +244,5 @@ def test_collections_of_dask_have_no_groups() -> None:
     far = pytest.importorskip("dask.array").from_array(X, chunks=(50, 2))
     with pytest.raises(DataError, match="groups cannot be"):
         MomentLloyd(2, **PUBLIC).fit(far, groups=IDS)
-    with pytest.raises(DataError, match="groups is a collection of Dask"):
+    with pytest.raises(DataError, match="groups is a Dask collection"):
         MomentLloyd(2, **PUBLIC).fit(X, groups=far[:, 0])

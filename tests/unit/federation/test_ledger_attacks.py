@@ -245,9 +245,9 @@ def test_limits_count_what_only_the_store_of_the_client_knows(
     with new_store(tmp_path) as store:
         ledger.rehearse(PATIENTS, store, store.identity, mine, run_id(2))
         store.append([reserved(RUN)])
-        with pytest.raises(BudgetError, match="is spent or reserved"):
+        with pytest.raises(BudgetError, match="spent or reserved epsilon"):
             ledger.rehearse(PATIENTS, store, store.identity, mine, run_id(2))
-        with pytest.raises(BudgetError, match="is spent or reserved"):
+        with pytest.raises(BudgetError, match="spent or reserved epsilon"):
             ledger.enter(PATIENTS, store, reserved(run_id(2)), run_id(2))
 
 
@@ -255,7 +255,7 @@ def test_there_must_be_room_for_what_is_to_follow(ledger: HoldersLedger) -> None
     part = reserved(RUN).cost
     room_for_one(ledger, part)
     with (
-        pytest.raises(BudgetError, match="is spent or reserved"),
+        pytest.raises(BudgetError, match="spent or reserved epsilon"),
         ledger.charged(PATIENTS, part, part, by="fit", digest=bytes(32)),
     ):
         pytest.fail("nothing may be drawn")

@@ -333,7 +333,7 @@ def test_a_name_of_persons_unlike_those_known_is_a_slip_unless_it_is_new() -> No
     households = run_cost(mechanism(persons=Persons(name="household")))
     with pytest.raises(
         BudgetError,
-        match=r"'household' is unknown.*--unit-name \(in .*--new-unit for other",
+        match=r"'household' is unknown.*--unit-name \(in .*--new-unit to count",
     ):
         check_unit(DataSet(name="patients"), households, now)
     for dataset, run in (

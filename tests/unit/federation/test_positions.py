@@ -182,11 +182,11 @@ def test_a_file_of_positions_is_read_back_and_one_that_is_not_signed_is_refused(
     path.write_text(whole.to_toml())
     assert Positions.load(path) == whole
     for text, said in {
-        PLAN.to_toml(): "holds no positions",
+        PLAN.to_toml(): "has no positions",
         whole.to_toml().replace(
             "length = 5", "length = 6"
-        ): "is not signed with its key|was changed",
-        whole.to_toml().replace(KEYS["c0"], KEYS["c1"]): "is not signed with its key|was changed",
+        ): "is not signed with the key|was changed",
+        whole.to_toml().replace(KEYS["c0"], KEYS["c1"]): "is not signed with the key|was changed",
     }.items():
         path.write_text(text)
         with pytest.raises(PlanError, match=said):
@@ -200,13 +200,13 @@ def test_a_plan_with_a_position_that_its_client_did_not_sign_is_refused_when_it_
 
     for wrong in (known("c1", 5).store, msgspec.structs.replace(known("c0", 5).store, length=6)):
         with pytest.raises(
-            PlanError, match="the position of the store of 'c0' is not signed with its key"
+            PlanError, match="the position of the store of 'c0' is not signed with the key"
         ):
             changed(store=wrong)
         made = changed()
         forged = msgspec.structs.force_setattr
         forged(made.clients[0], "store", wrong)
-        with pytest.raises(PlanError, match="is not signed with its key"):
+        with pytest.raises(PlanError, match="is not signed with the key"):
             Plan.from_toml(to_toml(made, ""))
     with pytest.raises(PlanError, match="'c0' has no signing_key"):
         changed(store=known("c0", 5).store, signing_key="")

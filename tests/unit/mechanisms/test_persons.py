@@ -148,7 +148,7 @@ def test_persons_out_of_range_are_refused(changes: dict[str, Any], match: str) -
 
 
 def test_a_plan_of_persons_needs_64_bits() -> None:
-    with pytest.raises(PlanError, match="ring_bits is 32; expected 64, as patients are protected"):
+    with pytest.raises(PlanError, match="ring_bits is 32; expected 64 to protect patients"):
         make_plan(ring_bits=32, persons=Persons(name="patient"))
 
 

@@ -43,7 +43,7 @@ def test_records_of_persons_are_not_split_row_by_row() -> None:
     share.
     """
     records = SharedRecords.of_persons(mechanism(Persons()), X, IDS)
-    with pytest.raises(DataError, match="separate those of"):
+    with pytest.raises(DataError, match="separate the records"):
         deal(make_plan(2), records)
 
 

@@ -39,8 +39,8 @@ HOSTED = (
     " is one of the clients that may pool what they see."
 )
 SIMULATED = (
-    "The error comes from simulations of many kinds of records: the middle one, and the range that"
-    " held four runs of five. Your records may differ from all of them."
+    "The error is the median over simulations with many kinds of records, and the range contains"
+    " four of five of their runs. Your records may differ from all of them."
 )
 
 Records = Annotated[
@@ -62,7 +62,9 @@ AlgorithmName = Annotated[
 Epsilons = Annotated[str, in_privacy(help="Privacy budgets to compare, as a,b,c.", metavar="LIST")]
 Delta = Annotated[
     float | None,
-    in_privacy(help="The delta of the guarantee. Default: 1 / (100 records).", metavar="DELTA"),
+    in_privacy(
+        help=("The delta of the guarantee. Default: 1 / (100 n) for n records."), metavar="DELTA"
+    ),
 ]
 Loss = Annotated[
     bool,
@@ -199,21 +201,10 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
 
 
 def _show(screen: Console, advice: "Advice") -> None:
-    question, last, many = advice.question, advice.outlooks[-1], advice.question.unit.many
-    what = (
-        "how far noise moves the centroid"
-        if last.error_high is None
-        else "from the centroid to the mean of the records"
-    )
-    of_a_sum = "" if last.sum_noise is None else "of one feature's sum in half widths, "
-    of_the_loss = ", of the loss in squared half widths" if question.estimate_loss else ""
+    question, last = advice.question, advice.outlooks[-1]
     _show_table(screen, advice)
-    screen.print(
-        f"In the table, error: {what} of a typical cluster, one of"
-        f" {question.n_records / question.n_clusters:,.0f} {many}, as a share of the radius of a"
-        f" cluster, {last.radius:.3g} half widths of the bounds; noise: standard deviation in the"
-        f" last round, {of_a_sum}of a count in {many}{of_the_loss}. delta = {last.delta:.3g}."
-    )
+    for line in _meaning(question, last):
+        screen.print(line)
     if question.federation is not None:
         _show_traffic(screen, advice, question.federation)
         for line in _traffic_notes(advice.outlooks, question.federation):
@@ -229,6 +220,32 @@ def _show(screen: Console, advice: "Advice") -> None:
         screen.print(line)
 
 
+def _meaning(question: "PlannedRun", last: "Outlook") -> list[str]:
+    """Return a sentence for each kind of column of the table."""
+    many, size = question.unit.many, question.n_records / question.n_clusters
+    lines = [
+        f"error: how far noise moves the centroid of a typical cluster, one of {size:,.0f} {many}."
+        f" The distance is divided by the radius of a cluster, {last.radius:.3g} half widths of the"
+        " bounds."
+        if last.error_high is None
+        else f"error: distance from the centroid of a typical cluster, one of {size:,.0f} {many},"
+        " to the mean of its records. The distance is divided by the radius of a cluster,"
+        f" {last.radius:.3g} half widths of the bounds.",
+        f"noise of a count: standard deviation in the last round, in {many}.",
+    ]
+    if last.sum_noise is not None:
+        lines.append(
+            "noise of a sum: standard deviation of one feature's sum in the last round, in half"
+            " widths."
+        )
+    if question.estimate_loss:
+        lines.append(
+            "noise of the loss per record: standard deviation of the estimate, in squared half"
+            " widths."
+        )
+    return [*lines, f"delta = {last.delta:.3g}."]
+
+
 def _show_table(screen: Console, advice: "Advice") -> None:
     q, outlooks = advice.question, advice.outlooks
     columns = [
@@ -239,7 +256,9 @@ def _show_table(screen: Console, advice: "Advice") -> None:
         Column(heading="rounds", cells=[str(o.n_rounds) for o in outlooks]),
         Column(heading="noise of a sum", cells=[_short(o.sum_noise) for o in outlooks]),
         Column(heading="noise of a count", cells=[_short(o.count_noise) for o in outlooks]),
-        Column(heading="of the loss per record", cells=[_short(o.loss_noise) for o in outlooks]),
+        Column(
+            heading=("noise of the loss per record"), cells=[_short(o.loss_noise) for o in outlooks]
+        ),
     ]
     known = [column for column in columns if any(column.cells)]
     terminal.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", known)
@@ -250,7 +269,11 @@ def _show_by_clients(screen: Console, advice: "Advice") -> None:
     columns = [Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in advice.outlooks])]
     for c, errors in advice.by_clients.items():
         columns.append(Column(heading=_count(c, "client"), cells=list(map(_percent, errors))))
-    terminal.show(screen, f"error, if {advice.question.unit.a} is at no more than", columns)
+    terminal.show(
+        screen,
+        (f"error, by the number of clients that may have rows of {advice.question.unit.a}"),
+        columns,
+    )
 
 
 def _range(low: float | None, high: float | None) -> str:
@@ -287,7 +310,10 @@ def _show_traffic(screen: Console, advice: "Advice", federation: "Federation") -
     ]
     terminal.show(
         screen,
-        f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client",
+        (
+            f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes that one"
+            " client sends and receives"
+        ),
         columns,
     )
 
@@ -295,13 +321,13 @@ def _show_traffic(screen: Console, advice: "Advice", federation: "Federation") -
 def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> list[str]:
     last = outlooks[-1]
     if last.client is None or last.dealer is None:
-        raise AssertionError("a federated run has traffic")
+        raise AssertionError("expected the traffic of a federated run")
     client, dealer = last.client, last.dealer
     note = (
-        f"Bytes are those of the messages, in a ring of {last.ring_bits} bits, with names such as"
-        f" client-{federation.n_clients}. The first client deals keys to all others: it sends"
-        f" {_more(dealer.sent - client.sent)} and receives"
-        f" {_more(dealer.received - client.received)}."
+        f"The bytes are for the messages alone, with a ring of {last.ring_bits} bits and client"
+        f" names such as client-{federation.n_clients}. The first client deals keys to all others:"
+        f" compared with the others, it sends {dealer.sent - client.sent:+,} bytes and receives"
+        f" {dealer.received - client.received:+,} bytes."
     )
     if last.ring_bits == 32 or all(
         outlook.required_bits is None or outlook.required_bits > 32 for outlook in outlooks
@@ -319,24 +345,26 @@ def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> l
 def _hints(advice: "Advice") -> list[str]:
     from fastlloyd.mechanisms.uncertainty import FINE
 
-    target, many = f"an error of at most {FINE:.0%}", advice.question.unit.many
+    many = advice.question.unit.many
     lines = []
     if advice.least_epsilon is None:
         lines.append(
-            f"No epsilon up to 10 gives {target}: more {many}, fewer clusters or fewer features"
-            " would."
+            f"No epsilon up to 10 gives an error of at most {FINE:.0%}: use more {many}, fewer"
+            " clusters or fewer features."
         )
     else:
-        lines.append(f"The smallest epsilon for {target}: {advice.least_epsilon:g}.")
+        lines.append(
+            f"The smallest epsilon for an error of at most {FINE:.0%} is {advice.least_epsilon:g}."
+        )
     if advice.needed_records is None:
-        lines.append(f"At epsilon 1, no number of {many} below 10^12 gives {target}.")
+        lines.append(
+            f"At epsilon 1, no number of {many} below 10^12 gives an error of at most {FINE:.0%}."
+        )
     else:
-        lines.append(f"At epsilon 1, {target} needs {advice.needed_records:,} {many}.")
+        lines.append(
+            f"At epsilon 1, an error of at most {FINE:.0%} needs {advice.needed_records:,} {many}."
+        )
     return lines
-
-
-def _more(difference: int) -> str:
-    return f"{abs(difference):,} {'more' if difference >= 0 else 'fewer'}"
 
 
 def _subject(question: "PlannedRun") -> str:

@@ -85,7 +85,11 @@ def assign(
         typer.echo(f"Written to {out}.")
     screen.warn([f"NOT PRIVATE. Outside the guarantee are {sentence(EXACT_OUTPUTS)}"])
     owner = screen.OwnersScreen(as_json=False)
-    owner.counted(tally.n_unlabelled, "missing cells and no label")
+    owner.counted(
+        tally.n_unlabelled,
+        "1 of your records has missing cells, and so no label",
+        f"{tally.n_unlabelled} of your records have missing cells, and so no label",
+    )
     owner.clipped(tally.clipped, fitted.domain.features)
 
 

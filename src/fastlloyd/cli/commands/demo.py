@@ -53,9 +53,9 @@ HOSTED = (
     f" adds up what it cannot read. They talk over TLS: {LEAVES}"
 )
 AGAIN = (
-    "Start and noise are new every time: run the demo again to see how far they move the result."
-    " The bounds of these public records were set by people who knew their ranges; those of private"
-    " records must not be."
+    "The start and the noise are new every time: run the demo again to see how far they move the"
+    " result. People who knew these public records set their bounds. Never set the bounds of"
+    " confidential records from the records."
 )
 NEXT = (
     "\nNext: your own table. `fastlloyd bounds template FILE` writes a form for public bounds; fill"

@@ -70,7 +70,7 @@ StoreFile = Annotated[
     Path | None,
     typer.Option(
         "--store",
-        help="File of the run's store. Default: NAME.store beside the identity.",
+        help="File in which this client keeps its runs. Default: NAME.store beside the identity.",
         metavar="FILE",
     ),
 ]
@@ -213,8 +213,8 @@ def _note_conflicts(
     with faults.noted("plot_data"):
         if output.plot_data and isinstance(plan.mechanism, BoundsMechanism):
             raise OutputError(
-                "--plot-data draws records and centroids, and a plan of bounds finds no centroids;"
-                " leave it out"
+                "--plot-data draws records and centroids, but this plan finds bounds and no"
+                " centroids; leave --plot-data out"
             )
     with faults.noted("server"):
         check_address(plan.server.address if server is None else server)
@@ -268,8 +268,8 @@ class _Joining(NamedTuple):
         readiness.say_ready(self.plan, self.server.address, found)
         if self.beside is not None:
             typer.echo(
-                f"Only the others can check that they reach {self.plan.server.address}: start"
-                " `fastlloyd serve` and let them rehearse."
+                f"Only the other clients can check that they reach {self.plan.server.address}:"
+                " start `fastlloyd serve`, and let them run `fastlloyd join --dry-run`."
             )
         readiness.say_limits(self.client.request.account.dataset.name, found.limits)
 
@@ -330,8 +330,8 @@ class _Joining(NamedTuple):
 
         if beside is not None and not beside.is_running:
             raise StateError(
-                f"run {plan.run_id} is over at the server, but this client did not learn its end;"
-                " give up its reservation with `fastlloyd ledger release`"
+                f"run {plan.run_id} is over at the server, but this client did not receive the"
+                " last message; release its reservation with `fastlloyd ledger release`"
             )
         try:
             outcome = self.progress.follow(
@@ -391,7 +391,7 @@ class _Joining(NamedTuple):
         except OutputError as error:
             raise OutputError(
                 f"{error}; the result is kept in {store.path}: free some space or choose another"
-                " --out, and run the same command to write it"
+                " --out, then run the same command again to write the result"
             ) from None
 
 
@@ -406,9 +406,9 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
     found = results.finished_before(output.out, plan)
     if found is None:
         raise StateError(
-            f"run {plan.run_id} has ended for this client (it finished); for another run, renew the"
-            f" plan. {output.out} does not have the result of this run; to see it, pass the folder"
-            " that has it as --out"
+            f"run {plan.run_id} has ended for this client (it finished); for another run, renew"
+            f" the plan. {output.out} does not contain the result of this run; to see the result,"
+            " pass its folder as --out"
         )
     with dispensable():
         terminal.console(stderr=output.json).print(

@@ -122,8 +122,8 @@ def keygen(
         identity, secret = _load(private, passphrase_file)
         if identity.name != name:
             raise IdentityError(
-                f"{private} is the identity of {identity.name!r}; give it that name, or name its"
-                " own file"
+                f"{private} is the identity of {identity.name!r}; pass --name {identity.name}, or"
+                f" choose the folder of {name!r} with --out"
             )
         check_file(made, heading=heading, force=force)
         if issued is not None:
@@ -164,10 +164,14 @@ def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
     if replace:
         check_file(path, heading=PRIVATE_HEADING, force=True)
     elif path.exists() or path.is_symlink():
-        hint = ", which --force does not touch" if force else ""
         raise OutputError(
-            f"{path} exists already{hint}: it may be the only copy of its keys. Choose another"
-            " folder with --out, or replace it with --replace-identity if it is no longer needed"
+            f"{path} exists already, and --force does not replace an identity: the file may be the"
+            " only copy of its keys. Choose another folder with --out, or replace the file with"
+            " --replace-identity if it is no longer needed"
+            if force
+            else f"{path} exists already: the file may be the only copy of its keys. Choose another"
+            " folder with --out, or replace the file with --replace-identity if it is no longer"
+            " needed"
         )
 
 
@@ -225,8 +229,8 @@ def _report(
     if request:
         typer.echo(f"Send: {made} to your authority, to be signed as it is. It contains no secret.")
         typer.echo(
-            f"Then: fastlloyd keygen --name {known.name} --issued FILE, up to {known.expires},"
-            " makes the public file."
+            f"Then: run `fastlloyd keygen --name {known.name} --issued FILE` by {known.expires}."
+            " FILE is the certificate from your authority; the command makes the public file."
         )
         return
     typer.echo(f"Send: {made} to the person who makes the plan. It contains no secret.")

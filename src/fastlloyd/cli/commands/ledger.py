@@ -63,7 +63,10 @@ Figure = Annotated[
     Path | None,
     typer.Option(
         "--figure",
-        help="PNG file to make, with what is spent and left of the data set.",
+        help=(
+            "PNG file to make. The picture shows the epsilon that is spent on the data set, and"
+            " the epsilon that is left."
+        ),
         metavar="FILE",
     ),
 ]
@@ -72,7 +75,8 @@ Unit = Annotated[
     typer.Option(
         "--unit",
         help=(
-            "Unit that the limit protects: persons of this name, such as patient. Default: records."
+            "Unit that the limit protects: the word for one person in the ledger, such as"
+            " patient. Default: records."
         ),
         metavar="NAME",
     ),
@@ -82,9 +86,9 @@ Relation = Annotated[
     typer.Option(
         "--neighboring-relation",
         help=(
-            "What the limit protects of a record (or person): one added or removed, or one"
-            " replaced. Default: added or removed; for records, replaced as long as all runs"
-            " protect that."
+            "Neighbouring relation of the limit: one record (or person) added or removed, or one"
+            " replaced. Default: added or removed; for records, replaced if all runs on the data"
+            " set protect that."
         ),
         metavar="add_or_remove_one|replace_one",
     ),
@@ -122,8 +126,8 @@ NewUnit = Annotated[
     typer.Option(
         "--new-unit",
         help=(
-            "Confirm that runs on this data set were counted for other units so far (cases,"
-            " not patients), and start a new sum."
+            "Confirm that earlier runs on this data set protected another unit (such as cases,"
+            " not patients), and start a new sum for this unit."
         ),
     ),
 ]

@@ -112,8 +112,9 @@ def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None
         )
         if known:
             raise StateError(
-                f"run {known[0].run_id.hex()} is open in this store; let fastlloyd serve end it"
-                " first: during a run, a store that is not known could answer twice"
+                f"run {known[0].run_id.hex()} is open in this store; let `fastlloyd serve` end the"
+                " run first, because a copied store of a client without a known position could"
+                " answer the same round twice"
             )
         length = store.history.peers[key].length
         store.append([PeerForgotten(name=key)])

@@ -169,7 +169,8 @@ def new(
     settings.check_kind(kind, mechanism, value_range)
     if mechanism.n_records == FROM_DATA:
         raise PlanError(
-            "a plan holds no records to count; leave --n-records out, or state a number"
+            "--n-records is from-data, but a plan has no records to count; leave --n-records out,"
+            " or state a number"
         )
     if simulation and network.server is not None:
         raise PlanError(

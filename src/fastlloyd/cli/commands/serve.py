@@ -162,8 +162,8 @@ def _details(party: "DurableServer", server: "GrpcServer") -> str:
     here = f"{len(server.connected)} of {session.plan.n_clients} clients connected"
     if names := server.not_told:
         return (
-            f", {here}, stays for {_named(names, server.connected)}{seconds_left(server.stays)};"
-            f" {server.meter}"
+            f", {here}; the server runs until {_named(names, server.connected)} know that the run"
+            f" is over{seconds_left(server.stays)}; {server.meter}"
         )
     return (
         f", {here}{_awaited(session.awaited, server.connected)}{seconds_left(party.timeout)};"
@@ -174,7 +174,7 @@ def _details(party: "DurableServer", server: "GrpcServer") -> str:
 def _awaited(names: Sequence[str], connected: Container[str]) -> str:
     """Return a phrase with the clients that have not answered in this step."""
     if len(names) > SHOWN_CLIENTS:
-        return f", {len(names)} have not answered"
+        return f", waiting for {len(names)} clients"
     return f", waiting for {_named(names, connected)}" if names else ""
 
 

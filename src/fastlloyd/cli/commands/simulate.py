@@ -34,8 +34,9 @@ DroppedUploads = Annotated[
     in_federation(
         "--drop",
         help=(
-            "Upload that is lost, as CLIENT@ROUND; CLIENT@ROUND+ is a client that is gone from"
-            " then on. May be given several times. Choose without a look at the records."
+            "Simulate lost uploads: CLIENT@ROUND loses the upload of one round, CLIENT@ROUND+ the"
+            " uploads of this and all later rounds. May be given several times. Choose without"
+            " looking at the records."
         ),
         metavar="CLIENT@ROUND",
     ),

@@ -17,7 +17,7 @@ _USED = {
     None: "it is unknown whether a process uses it",
 }
 _WAITS = {
-    "this client": "this client, which makes the next answer",
+    "this client": "this client, which has to make the next answer",
     "the others": (
         "the other clients and the server; only the server's operator can see which clients"
     ),
@@ -64,7 +64,8 @@ def status(store: StoreFile, json: Json = False) -> None:
         typer.echo(f"{path} has seen {nothing}.")
         return
     typer.echo(
-        f"{path}: a {contents.role.value}, {contents.position.length} events; {_USED[is_held]}"
+        f"{path} is the store of a {contents.role.value} and has {contents.position.length}"
+        f" events; {_USED[is_held]}"
     )
     for run in runs:
         began = f"{run['client']}, data set {run['dataset']}" if run["client"] else "server"
@@ -83,8 +84,12 @@ def _waits(run: dict[str, Any]) -> str:
     if not names:
         return "; all have been heard from since then"
     n_more = len(names) - SHOWN_CLIENTS
-    more = f" and {n_more} more" if n_more > 0 else ""
-    return f"; not heard from since then: {', '.join(names[:SHOWN_CLIENTS])}{more}"
+    shown = ", ".join(names[:SHOWN_CLIENTS])
+    return (
+        f"; not heard from since then: {shown} and {n_more} more"
+        if n_more > 0
+        else f"; not heard from since then: {shown}"
+    )
 
 
 def _more(run: dict[str, Any]) -> str:
@@ -94,9 +99,8 @@ def _more(run: dict[str, Any]) -> str:
     if run["state"] != JOINING or not run["joined"]:
         return ""
     n_more = len(run["joined"]) - SHOWN_CLIENTS
-    return f", so far {', '.join(run['joined'][:SHOWN_CLIENTS])}" + (
-        f" and {n_more} more" if n_more > 0 else ""
-    )
+    names = ", ".join(run["joined"][:SHOWN_CLIENTS])
+    return f"; joined: {names} and {n_more} more" if n_more > 0 else f"; joined: {names}"
 
 
 def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:

@@ -58,9 +58,9 @@ class Certificate:
             )
         if now.replace(microsecond=0) > self.ends:
             raise IdentityError(
-                f"the certificate of {self.name!r} expired on {self.expires}, and by this machine's"
-                f" clock it is {now:%Y-%m-%d}; unless the clock is wrong its owner makes a new one"
-                " with `fastlloyd keygen`"
+                f"the certificate of {self.name!r} expired on {self.expires}, and by this"
+                f" machine's clock it is {now:%Y-%m-%d}; unless the clock is wrong, its owner has"
+                " to make a new one with `fastlloyd keygen`"
             )
 
 
@@ -83,9 +83,9 @@ class Authority:
         """
         if not self.begins <= now.replace(microsecond=0) <= self.ends:
             raise IdentityError(
-                f"the certificate of the plan's authority {self.name!r:.200} is valid from"
-                f" {self.begins:%Y-%m-%d} to {self.ends:%Y-%m-%d} only; name its present one with"
-                " `fastlloyd plan renew PLAN --authority FILE`"
+                f"the certificate of the plan's authority {self.name!r:.200} is valid only from"
+                f" {self.begins:%Y-%m-%d} to {self.ends:%Y-%m-%d}; put the authority's present"
+                " certificate into the plan with `fastlloyd plan renew PLAN --authority FILE`"
             )
 
     def check_issued(self, text: str, name: str) -> None:
@@ -102,8 +102,8 @@ class Authority:
             issuer = certificate.issuer.rfc4514_string()
             raise IdentityError(
                 f"the certificate of {name!r} was not issued by the plan's authority"
-                f" {self.name!r:.200} but by {issuer!r:.200}; every party of this plan needs one"
-                " that this authority issued directly"
+                f" {self.name!r:.200} but by {issuer!r:.200}; every party of this plan needs a"
+                " certificate that this authority issued directly"
             ) from None
 
 
@@ -118,8 +118,8 @@ def make_certificate(
 
     if not all(LABEL.fullmatch(label) for label in name.split(".")):
         raise IdentityError(
-            f"name {name!r:.80} cannot be part of a host name; do without dots at its end or one"
-            " after another"
+            f"name {name!r:.80} cannot be part of a host name; choose a name without a dot at its"
+            " end and without two dots in a row"
         )
     begins = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)  # clocks differ
     ends = datetime.combine(expires, x509.LAST_SECOND, UTC)
@@ -162,8 +162,8 @@ def parse_certificate(text: str, name: str) -> Certificate:
         )
     if found.name != name:
         raise IdentityError(
-            f"the certificate of {name!r} is made out to {found.name!r:.80}; use the public file"
-            " its owner sent"
+            f"the certificate of {name!r} is for {found.name!r:.80}; use the public file that its"
+            " owner sent"
         )
     return found
 
@@ -224,8 +224,9 @@ def parse_authority(text: str) -> Authority:
         ) from None
     if not is_authority:
         raise IdentityError(
-            f"the certificate of {found.name!r:.200} is not an authority's (CA:TRUE, for signing"
-            " certificates); name the one that issued the parties' certificates"
+            f"the certificate of {found.name!r} is not an authority's (CA:TRUE, for signing"
+            " certificates); pass the certificate of the authority that issued the parties'"
+            " certificates"
         )
     return found
 

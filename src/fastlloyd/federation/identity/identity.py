@@ -195,8 +195,8 @@ class PrivateIdentity(Secret):
         text = next((one for one in issued if own.tls_key in _bytes(one)), None)
         if text is None:
             raise IdentityError(
-                f"no certificate that was given (as PEM or DER) is for the keys of {self.name!r};"
-                " expected the one issued for its own request"
+                f"the file has no certificate (as PEM or DER) for the keys of {self.name!r}; pass"
+                " the certificate that was issued for its own request"
             )
         found = parse_certificate(text, self.name)
         if (found.signing_key, found.tls_key) != (own.signing_key, own.tls_key):
@@ -329,13 +329,13 @@ def _stored(path: Path) -> _Stored:
         )
     if not text.startswith(PRIVATE_HEADING):
         raise IdentityError(
-            f"{path} is not a private identity; name one that `fastlloyd keygen` made"
+            f"{path} is not a private identity; pass a file that `fastlloyd keygen` made"
         )
     try:
         return from_toml(text, _Stored, "")
     except PlanError:  # what it says could quote a secret
-        if how := changed_on_its_way(text):
-            raise IdentityError(f"{path} {how}") from None
+        if sentence := changed_on_its_way(text, path):
+            raise IdentityError(sentence) from None
         raise _damaged(path) from None
 
 
@@ -344,10 +344,10 @@ def check_passphrase(passphrase: str) -> str:
     long.
     """
     if not MIN_PASSPHRASE <= len(passphrase) <= MAX_PASSPHRASE:
-        expected = (
-            f"expected {MIN_PASSPHRASE} to {MAX_PASSPHRASE}, such as five words picked by dice"
+        raise IdentityError(
+            f"the passphrase has {len(passphrase)} characters; expected {MIN_PASSPHRASE} to"
+            f" {MAX_PASSPHRASE}, such as five words picked by dice"
         )
-        raise IdentityError(f"the passphrase has {len(passphrase)} characters; {expected}")
     return passphrase
 
 
@@ -372,7 +372,8 @@ def _open(stored: _Stored, passphrase: str, path: Path) -> bytes:
         return _cipher(passphrase, salt).decrypt(_NONCE, box, _SEAL_LABEL)
     except InvalidTag:  # not damage, which the file's digest has excluded
         raise IdentityError(
-            f"the passphrase of {path} is wrong; try again, or make a new identity if it is lost"
+            f"the passphrase of {path} is wrong; try again, or make a new identity if the"
+            " passphrase is lost"
         ) from None
 
 
@@ -412,5 +413,6 @@ def _from_hex(text: str) -> bytes:
 
 def _damaged(path: Path) -> IdentityError:
     return IdentityError(
-        f"{path} is damaged or was changed; bring back your copy of it, or make a new identity"
+        f"{path} is damaged or was changed; bring back your copy of the file, or make a new"
+        " identity"
     )

@@ -54,8 +54,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if n > self.max_records:
             raise DataError(
                 f"client {self.name!r} has more {unit.many} than its cap, max_records"
-                f" {self.max_records}; agree on a higher cap, or leave {unit.many} out, each by a"
-                " coin toss of its own"
+                f" {self.max_records}; agree on a higher cap, or leave out {unit.many} at random,"
+                " each independently of the others"
             )
 
 
@@ -258,12 +258,11 @@ def check_networked(
         try:
             certificate.check_valid(now)
         except IdentityError as error:
-            remedy = (
-                ""
-                if now < certificate.begins
-                else ", and `fastlloyd plan renew` puts it into the plan"
-            )
-            raise PlanError(f"{error}{remedy}") from None
+            if now < certificate.begins:
+                raise PlanError(f"{error}") from None
+            raise PlanError(
+                f"{error}. Then put the new certificate into the plan with `fastlloyd plan renew`"
+            ) from None
     if authority is not None:
         with _as_plan_errors():
             authority.check_valid(now)

@@ -283,7 +283,7 @@ def _for_what(certificate: x509.Certificate) -> str:
     if (
         usage.key_cert_sign or usage.crl_sign
     ):  # nor is one without these ever tried as the issuer of another in the plan
-        return "its key usage is for signing certificates or lists of revoked ones"
+        return "its key usage is for signing certificates or revocation lists"
     purposes = list(_find(certificate, x509.ExtendedKeyUsage) or ())
     for purpose, said in _PURPOSES.items():
         if purpose not in purposes:

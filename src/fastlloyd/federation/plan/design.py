@@ -47,11 +47,11 @@ class ProtocolChoices(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.masks is None and self.max_dropouts > 0:
             raise PlanError(
-                f"max_dropouts is {self.max_dropouts}, so say which masks are meant, --masks"
-                " pairwise or --masks group: with pairwise masks clients may be missing when the"
-                " keys are dealt, but one that is lost later ends the run; with group masks they"
-                " may be missing from any round, but the server together with any one client opens"
-                " every upload"
+                f"max_dropouts is {self.max_dropouts}, and masks is missing; pass --masks pairwise"
+                " or --masks group. With pairwise masks, clients may be missing when the keys are"
+                " dealt, but a client that is lost later ends the run. With group masks, clients"
+                " may be missing from any round, but the server together with any one client"
+                " opens every upload"
             )
         return self.masks or Masks.PAIRWISE
 
@@ -169,7 +169,9 @@ def renew(
     clients = {client.name: client for client in plan.clients}
     for name in leave_out:
         if name not in clients:
-            raise PlanError(f"the client to leave out, {unknown_name(name, list(clients))}")
+            raise PlanError(
+                f"client {unknown_name(name, list(clients))}: correct the clients to leave out"
+            )
         del clients[name]
     new = _members(members, clients, leave_out)
     M, D, t = len(clients), plan.max_dropouts, plan.max_colluding

@@ -187,9 +187,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.is_divisible:
             raise PlanError(
                 f"max_dropouts is {self.max_dropouts} of {self.n_clients} clients; expected at"
-                f" most {self.most_dropouts} where {self.max_colluding} may pool what they see"
-                " (max_colluding): otherwise these and a server that breaks the protocol could"
-                " lead two groups of the others to two confirmed results"
+                f" most {self.most_dropouts} if max_colluding is {self.max_colluding}: with more"
+                " dropouts, the colluding clients and a server that breaks the protocol could lead"
+                " two groups of the other clients to different confirmed results"
             )
 
     @property
@@ -218,9 +218,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for client in self.clients:
             if client.name == name:
                 return client
-        raise PlanError(
-            f"there is no client {name!r} in the plan; it names {', '.join(self.names)}"
-        )
+        raise PlanError(f"the plan has no client {name!r}; its clients are {', '.join(self.names)}")
 
     @property
     def lacking(self) -> str:
@@ -421,7 +419,7 @@ def _check_run(plan: Plan) -> None:
     if plan.protocol_version != PROTOCOL_VERSION:
         is_newer = plan.protocol_version > PROTOCOL_VERSION
         remedy = (
-            "install the version of fastlloyd that the others have"
+            "install the version of fastlloyd that the other parties have"
             if is_newer
             else "make the plan anew"
         )
@@ -435,8 +433,8 @@ def _check_run(plan: Plan) -> None:
         raise PlanError(f"ring_bits is {plan.ring_bits}; expected 32 or 64")
     if plan.mechanism.persons is not None and plan.ring_bits != 64:
         raise PlanError(
-            f"ring_bits is {plan.ring_bits}; expected 64, as {plan.mechanism.unit.many} are"
-            " protected, whose shares need room"
+            f"ring_bits is {plan.ring_bits}; expected 64 to protect {plan.mechanism.unit.many},"
+            " because the shares of their rows need the bits"
         )
 
 
@@ -486,7 +484,8 @@ def _check_server_noise(plan: Plan) -> None:
     if not (m := plan.mechanism).bears_server_noise:
         raise PlanError(
             f"trust is server-noise; expected client-noise to find {m.finds.value}: the next plan"
-            " publishes them, and a server that adds the noise would read exact answers off them"
+            f" publishes the {m.finds.value}, and a server that adds the noise could compute exact"
+            " answers from them"
         )
     if plan.max_colluding != 0:
         raise PlanError(
@@ -507,17 +506,17 @@ def _check_masks(plan: Plan) -> None:
         return
     if plan.host not in plan.names:
         raise PlanError(
-            f"host is {plan.host!r:.80}, which is no client of the plan; name one of"
+            f"host is {plan.host!r:.80}, which is not a client of the plan; choose one of"
             f" {', '.join(plan.names)}"
         )
     if plan.masks is not Masks.PAIRWISE:
         raise PlanError(
             f"client {plan.host!r} is to host the server, and with group masks a party that has"
-            " the key and the uploads opens them all; use pairwise masks, or a server on a machine"
-            " of its own"
+            " the key and the uploads can open every upload; use pairwise masks, or a server on a"
+            " machine of its own"
         )
     if plan.trust is TrustMode.SERVER_NOISE:
         raise PlanError(
-            f"client {plan.host!r} is to host the server, and in server-noise it would know the"
+            f"client {plan.host!r} is to host the server, and with server-noise it would know the"
             " noise and the result; use client-noise, or a server on a machine of its own"
         )

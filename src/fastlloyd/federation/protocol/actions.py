@@ -16,7 +16,9 @@ from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.private_run import Found
 
 SERVER: Final = "(server)"
-"""Where clients send. No client can have this name: brackets are not allowed in one."""
+"""Name of the recipient of all messages of clients. No client can have this name, because a
+client's name has no brackets.
+"""
 
 
 @dataclass(frozen=True, slots=True)

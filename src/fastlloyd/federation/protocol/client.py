@@ -121,7 +121,8 @@ class ClientSession(Secret):
         )
         if identity.public.hex() != client.signing_key:
             raise PlanError(
-                f"this identity is not the one whose signing_key the plan lists for client {name!r}"
+                "the signing key of this identity is not the signing_key that the plan lists for"
+                f" client {name!r}"
             )
         self.plan, self.name, self.state = plan, name, ClientState.NEW
         self.outcome: ClientResult | Ended | None = None
@@ -189,13 +190,17 @@ class ClientSession(Secret):
             The session cannot be used then.
         """
         if not recorded:
-            raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
+            raise LocalProtocolError(
+                "there are no entries of this run, so it never began: start the run"
+            )
         messages = decode_records(recorded, self.plan)
         first, last = messages[0], messages[-1]
         with fits(1, first):
             self.hello = _own_hello(first, self._roster, self.name)
         if any(isinstance(message, Abort) for message in messages[:-1]):
-            raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
+            raise LocalProtocolError(
+                "the entries of this run go on after an Abort, which ends a run"
+            )
         if not isinstance(last, Abort):
             self._owes_reply = self._replay(kept, messages)
         elif kept:
@@ -211,9 +216,7 @@ class ClientSession(Secret):
         """
         self._move(Start, ClientState.JOINING)
         if self._join(kept) != messages[0]:
-            raise LocalProtocolError(
-                "the keys that were kept are not those of the Hello that was recorded"
-            )
+            raise LocalProtocolError("the kept keys are not the keys of the recorded Hello")
         owed = True  # whether this client speaks next
         for position, message in enumerate(messages, 1):
             with fits(position, message):
@@ -225,7 +228,7 @@ class ClientSession(Secret):
         if owed and not isinstance(messages[-1], Broadcast):
             kind = type(messages[-1]).__name__
             raise LocalProtocolError(
-                f"the records of this run end with {kind}, in the middle of a step"
+                f"the entries of this run end with {kind}, in the middle of a step"
             )
         return owed
 
@@ -398,7 +401,9 @@ class ClientSession(Secret):
             message, Abort
         )
         if not is_known or self._is_late(message) or self._now.is_early(message):
-            raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
+            raise LocalProtocolError(
+                f"a client that is {self.state.value} does not accept this message"
+            )
         match self._phase, message:
             case ClientRounds() as rounds, Broadcast() if is_last:
                 rounds.included_in(message)
@@ -453,6 +458,6 @@ def _own_hello(first: Message, roster: Roster, name: str) -> Hello:
     own = (roster.plan_digest, roster.run_id, name)
     if not isinstance(first, Hello) or (first.plan_digest, first.run_id, first.name) != own:
         raise LocalProtocolError(
-            f"the records of client {name!r} begin with its Hello of this run of this plan"
+            f"the entries of client {name!r} must begin with its Hello of this run and plan"
         )
     return first

@@ -54,11 +54,12 @@ class ClientPhase(Protocol):
 
 def not_said(state: ClientState) -> LocalProtocolError:
     """Return the error of a record that a client in this state does not say."""
-    return LocalProtocolError(f"this is not what a client says that is {state.value}")
+    return LocalProtocolError(f"a client that is {state.value} does not send this message")
 
 
 def not_handled(message: Message, state: ClientState) -> AssertionError:
     """Return the error of a message that the table allows and no phase takes."""
     return AssertionError(
-        f"{type(message).__name__} stands in the table for {state.value}; nothing handles it"
+        f"no phase handles {type(message).__name__}, which the table allows a client that is"
+        f" {state.value}"
     )

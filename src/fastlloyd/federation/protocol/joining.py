@@ -52,7 +52,9 @@ from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys
 from fastlloyd.federation.secagg.ring import Ring
 
 MAX_BEGINNINGS: Final = 8
-"""Beginnings of a run that a client follows with one Hello, so that no server keeps it for ever."""
+"""Largest number of times that a client begins a run with one Hello. Without it, a server could
+begin the run again for ever.
+"""
 MakeMasks = Callable[[GroupKey, Ring], GroupMasks]
 
 
@@ -193,7 +195,7 @@ class Joining(Secret):
         key_set = KeySet(self._roster, deal)
         if key_set.hellos.get(self._name) != self.hello:
             raise RemoteProtocolError(
-                f"the Deal does not hold the Hello of client {self._name!r}, to which it was sent"
+                f"the Deal was sent to client {self._name!r}, but does not contain its Hello"
             )
         if self.key_set is not None:
             self._leave(self.key_set, key_set)
@@ -212,8 +214,8 @@ class Joining(Secret):
                 )
         elif not key_set.follows(before):
             raise RemoteProtocolError(
-                "a further Deal must name fewer of the clients of the one before, with the same"
-                " keys, in a later attempt"
+                "a further Deal must name fewer clients than the Deal before it, all of them in"
+                " that Deal, with the same keys and a later attempt"
             )
         self._late.add(before.digest)
 
@@ -271,9 +273,7 @@ class Joining(Secret):
         """Use what was made before a restart in place of `seal`."""
         recipients = self._recipients
         if sealed.deal != self._agreed.digest or len(sealed.ciphertexts) != len(recipients):
-            raise LocalProtocolError(
-                "the keys that were made are not for those whom the Deal names"
-            )
+            raise LocalProtocolError("the keys were made for other clients than the Deal names")
         for name, message in zip(recipients, sealed.ciphertexts, strict=True):
             self._own.ciphertexts[self._pair_secret(name)] = message[:CIPHERTEXT_BYTES]
 
@@ -365,14 +365,18 @@ class Joining(Secret):
         """
         agreed = self._agreed
         if self._shared is None:
-            raise LocalProtocolError("no keys were checked that all could be ready with")
+            raise LocalProtocolError(
+                "this client has checked no keys of the run, so the clients cannot be ready"
+            )
         agreed.check_all_ready(ready, self._shared.transcript_hash)
         return self._shared
 
     @property
     def _agreed(self) -> KeySet:
         if self.key_set is None:
-            raise LocalProtocolError("no Deal has come that says who shares keys")
+            raise LocalProtocolError(
+                "no Deal has arrived, so the clients that share keys are not known"
+            )
         return self.key_set
 
     @property

@@ -69,7 +69,7 @@ def test_whatever_an_accelerator_raises_when_it_is_imported_is_noted_once_and_do
     for name, said in zip(
         ("fastlloyd.clustering.compiled.jit", "threadpoolctl"), notes, strict=True
     ):
-        assert said.startswith(f"{name} is not used, the result is the same")
+        assert said.startswith(f"{name} is not used (")
         assert kind in said
 
 

@@ -395,45 +395,45 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
 @pytest.mark.parametrize(
     ("match", "records"),
     [
-        ("nothing is recorded", []),
+        ("no entries of this run", []),
         ("record 1 of this run, Upload, does not fit", CLIENT_RECORDS[6:]),
         (
-            "record 1 of this run, Hello, .* begin with its Hello of this run",
+            "1 of .*, Hello, .* begin with its Hello",
             changed(Hello, run_id=bytes(16)),
         ),
         (
-            "record 1 of this run, Hello, .* begin with its Hello of this run",
+            "1 of .*, Hello, .* begin with its Hello",
             changed(Hello, plan_digest=bytes(32)),
         ),
         (
-            "record 1 of this run, Hello, .* begin with its Hello of this run",
+            "1 of .*, Hello, .* begin with its Hello",
             changed(Hello, name="c1"),
         ),
-        ("not those of the Hello that was recorded", changed(Hello, signature=bytes(64))),
+        ("not the keys of the recorded Hello", changed(Hello, signature=bytes(64))),
         *[
-            ("not those of the Hello that was recorded", changed_hello(key, bytes(n)))
+            ("not the keys of the recorded Hello", changed_hello(key, bytes(n)))
             for key, n in KEY_FIELDS.items()
         ],
         (
-            "record 2 of this run, SealedKeys, .* a client that is joining did not take this",
+            "2 of .*, SealedKeys, .* is joining does not accept",
             without(Deal),
         ),
         (
-            "record 3 of this run, KeyBox, .* not what a client says that is dealing",
+            "3 of .*, KeyBox, .* is dealing does not send",
             without(SealedKeys),
         ),
         (
-            "record 4 of this run, Ready, .* a client that is dealing did not take this",
+            "4 of .*, Ready, .* is dealing does not accept",
             without(KeyBox),
         ),
-        ("record 5 of this run, AllReady, .* not what a client says that is ready", without(Ready)),
+        ("5 of .*, AllReady, .* is ready does not send", without(Ready)),
         (
-            "record 6 of this run, Upload, .* a client that is ready did not take this",
+            "6 of .*, Upload, .* is ready does not accept",
             without(AllReady),
         ),
-        ("record 5 of this run, Ready, .* not what a client says", changed(Ready, round=2)),
+        ("5 of .*, Ready, .* does not send", changed(Ready, round=2)),
         (
-            "record 5 of this run, Ready, .* not what a client says",
+            "5 of .*, Ready, .* does not send",
             changed(Ready, signature=bytes(64)),
         ),
         (
@@ -448,13 +448,13 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
             "record 4 of this run, KeyBox, .* to the group key was changed",
             changed(KeyBox, commitment=bytes(32)),
         ),
-        ("record 7 of this run, Broadcast, .* not what a client says", without(Upload)),
+        ("7 of .*, Broadcast, .* does not send", without(Upload)),
         (
-            "record 8 of this run, Upload, .* a client that is aggregating did not take",
+            "8 of .*, Upload, .* is aggregating does not accept",
             without(Broadcast),
         ),
         (
-            "record 8 of this run, Broadcast, .* did not take this",
+            "8 of .*, Broadcast, .* does not accept",
             swapped(position(Broadcast, 1), position(Broadcast, 2)),
         ),
         (
@@ -478,11 +478,11 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
             changed(Broadcast, payload=bytes(56)),
         ),
         (
-            "record 13 of this run, Confirmation, .* not what a client says",
+            "13 of .*, Confirmation, .* does not send",
             changed(Confirmation, mac=bytes(32)),
         ),
         (
-            "record 13 of this run, Confirmation, .* not what a client says",
+            "13 of .*, Confirmation, .* does not send",
             changed(Confirmation, signature=bytes(64)),
         ),
         (
@@ -491,23 +491,23 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ),
         ("end with KeyBox, in the middle of a step", CLIENT_RECORDS[: position(KeyBox) + 1]),
         (
-            "record 15 of this run, Confirmations, .* a client that is finished did not take this",
+            "15 of .*, Confirmations, .* is finished does not accept",
             [*CLIENT_RECORDS, CLIENT_RECORDS[-1]],
         ),
         ("go on after an Abort", [*CLIENT_RECORDS[:1], Abort("enough"), *CLIENT_RECORDS[1:]]),
         ("go on after an Abort", [*CLIENT_RECORDS[:1], Abort("enough"), Abort("enough")]),
         (
-            "record 2 of this run, Deal, .* does not hold the Hello of client 'c0'",
+            "2 of .*, Deal, .* 'c0', but does not contain its Hello",
             [CLIENT_RECORDS[0], Deal(BEGINNING, 1, DEALT[1:])],
         ),
-        ("record 3 of this run, SealedKeys, .* not for those", changed(SealedKeys, ciphertexts=())),
-        ("record 3 of this run, SealedKeys, .* not for those", changed(SealedKeys, deal=bytes(32))),
+        ("3 of .*, SealedKeys, .* for other clients", changed(SealedKeys, ciphertexts=())),
+        ("3 of .*, SealedKeys, .* for other clients", changed(SealedKeys, deal=bytes(32))),
         (
             "record 4 of this run, KeyBox, .* was sent 0 keys of pairs and 1 of the group",
             changed(KeyBox, box=bytes(60)),
         ),
         (
-            "record 4 of this run, KeyBox, .* a client that is dealing did not take this",
+            "4 of .*, KeyBox, .* is dealing does not accept",
             changed(KeyBox, deal=bytes(32)),
         ),
     ],
@@ -519,11 +519,11 @@ def test_records_that_do_not_fit_a_client_are_refused(match: str, records: list[
 
 
 def test_records_of_another_plan_or_party_or_key_are_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="begin with its Hello of this run of this plan"):
+    with pytest.raises(LocalProtocolError, match="begin with its Hello"):
         restored("c0", KEPT, CLIENT_RECORDS, plan=OTHER.plan)
-    with pytest.raises(LocalProtocolError, match="begin with its Hello of this run of this plan"):
+    with pytest.raises(LocalProtocolError, match="begin with its Hello"):
         restored("c1", KEPT, CLIENT_RECORDS)
-    with pytest.raises(LocalProtocolError, match="not those of the Hello that was recorded"):
+    with pytest.raises(LocalProtocolError, match="not the keys of the recorded Hello"):
         restored("c0", KEPT | {"run-keys": bytes(range(128))}, CLIENT_RECORDS)
 
 

@@ -165,9 +165,7 @@ def test_a_name_that_no_host_could_have_gets_none(name: str) -> None:
 
 
 def test_a_certificate_is_not_anothers() -> None:
-    with pytest.raises(
-        IdentityError, match="the certificate of 'clinic-b' is made out to 'clinic-a'"
-    ):
+    with pytest.raises(IdentityError, match="the certificate of 'clinic-b' is for 'clinic-a'"):
         parse_certificate(good(), "clinic-b")
 
 

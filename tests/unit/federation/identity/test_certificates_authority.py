@@ -279,10 +279,10 @@ def test_the_certificate_is_found_in_any_file_an_authority_sends() -> None:
 
 
 NOT_MINE: dict[str, tuple[Callable[[], bytes], str]] = {
-    "nothing": (lambda: b"", "no certificate that was given (as PEM or DER) is for the keys of 'clinic-a'"),
-    "the authority's": (lambda: pem(CA.certificate), "is for the keys of 'clinic-a'; expected the one issued for its own"),
-    "another's": (lambda: pem(CA.issue(B.request())), "no certificate that was given"),
-    "the request": (lambda: A.request().encode(), "no certificate that was given"),
+    "nothing": (lambda: b"", "no certificate (as PEM or DER) for the keys of 'clinic-a'"),
+    "the authority's": (lambda: pem(CA.certificate), "for the keys of 'clinic-a'; pass the certificate"),
+    "another's": (lambda: pem(CA.issue(B.request())), "the file has no certificate"),
+    "the request": (lambda: A.request().encode(), "the file has no certificate"),
     "with another's signing key": (
         lambda: pem(CA.issue(A.request(), extensions=[
             *asked()[:3],
@@ -421,7 +421,7 @@ def test_a_plan_whose_authority_has_expired_can_be_read_and_not_run() -> None:
     with pytest.raises(
         PlanError,
         match=(
-            r"the plan's authority 'CN=Clinic CA' is valid from .* only; name its present one with"
+            r"the plan's authority 'CN=Clinic CA' is valid only from .* `fastlloyd plan renew PLAN --authority FILE`"
         ),
     ):
         old.check_networked(ends + timedelta(seconds=1))

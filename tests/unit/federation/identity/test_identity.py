@@ -291,9 +291,7 @@ def test_a_box_that_is_none_opens_to_nothing(tmp_path: Path) -> None:
 def test_another_file_is_no_private_identity(tmp_path: Path, content: str) -> None:
     path = saved(tmp_path)
     path.write_text(content)
-    with pytest.raises(
-        IdentityError, match="is not a private identity; name one that `fastlloyd keygen` made"
-    ):
+    with pytest.raises(IdentityError, match="is not a private identity"):
         PrivateIdentity.load(path)
 
 
@@ -380,7 +378,7 @@ def swapped_with_a_new_signature(content: dict[str, Any]) -> None:
 TAMPERED = {
     "another's certificate": (
         with_public(certificate=B.public.certificate),
-        "is made out to 'clinic-b'",
+        "is for 'clinic-b'",
     ),
     "another certificate of that name": (
         swapped_with_a_new_signature,
@@ -400,7 +398,7 @@ TAMPERED = {
     ),
     "no signature": (with_public(signature=""), "did not sign this"),
     "a signature that is none": (with_public(signature="z" * 128), "did not sign this"),
-    "another name": (with_public(name="clinic-b"), "is made out to 'clinic-a'"),
+    "another name": (with_public(name="clinic-b"), "is for 'clinic-a'"),
     "a name that cannot be": (with_public(name="../x"), "name '../x' is not usable"),
     "no day": (with_public(expires="soon"), r"expires"),
     "something more": (with_public(more=1), "unknown field `more`"),

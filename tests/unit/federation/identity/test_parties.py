@@ -160,11 +160,11 @@ WRONG: dict[str, tuple[Callable[[], Plan], str]] = {
     ),
     "another client's certificate": (
         lambda: changed(clients=with_client(0, certificate=networked().clients[1].certificate)),
-        "the certificate of 'clinic-a' is made out to 'clinic-b'",
+        "the certificate of 'clinic-a' is for 'clinic-b'",
     ),
     "the server's certificate at a client": (
         lambda: changed(clients=with_client(0, certificate=networked().server.certificate)),
-        "the certificate of 'clinic-a' is made out to 'sums'",
+        "the certificate of 'clinic-a' is for 'sums'",
     ),
     "a client as the server": (
         lambda: changed(server=identity("clinic-a").public.server(ADDRESS)),

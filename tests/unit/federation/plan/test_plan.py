@@ -606,7 +606,7 @@ def test_caps_may_leave_room_and_a_client_may_hold_nothing() -> None:
     assert plan.mechanism.n_records == 5000
     assert plan.client("empty").max_records == 0
     with pytest.raises(
-        PlanError, match="no client 'absent' in the plan; it names hospital-0, hospital-1, empty"
+        PlanError, match="no client 'absent'; its clients are hospital-0, hospital-1, empty"
     ):
         plan.client("absent")
 

@@ -373,15 +373,15 @@ def test_a_proposal_without_its_sum_and_a_sum_that_goes_on_without_its_proposal_
     for wrong, match in [
         (
             [*records[:at], *records[at + 1 :]],
-            r"Parameters, .* not what a client says that is settling",
+            r"Parameters, .* is settling does not send",
         ),
         (
             [*records[: at + 1], *records[at:]],
-            r"Proposal, .* a client that is settling did not take this",
+            r"Proposal, .* is settling does not accept",
         ),
         (
             [*records[: at - 1], *records[at:]],
-            r"Proposal, .* a client that is aggregating did not take this",
+            r"Proposal, .* is aggregating does not accept",
         ),
         (
             [*records[:at], Proposal(3, bytes(16), bytes(LIMITS.box_bytes[3]), bytes(64))],
@@ -392,9 +392,7 @@ def test_a_proposal_without_its_sum_and_a_sum_that_goes_on_without_its_proposal_
         with pytest.raises(LocalProtocolError, match=match):
             table.restored("c0")
     table.recorded["c2"] = [*table.recorded["c2"], records[at]]
-    with pytest.raises(
-        LocalProtocolError, match=r"Proposal, .* a client that is finished did not take this"
-    ):
+    with pytest.raises(LocalProtocolError, match=r"Proposal, .* is finished does not accept"):
         table.restored("c2")
 
 

@@ -219,7 +219,7 @@ def test_a_client_shares_keys_only_in_a_deal_that_holds_the_hello_of_this_life(
     """A Deal with a Hello that it signed in an earlier beginning may be on its way still."""
     run, at = JOINED[masks], NAMES.index(name)
     without = run.named(*(other for other in NAMES if other != name))
-    run.refuses(name, [], without, f"does not hold the Hello of client '{name}'")
+    run.refuses(name, [], without, f"'{name}', but does not contain its Hello")
     of_another_life = Roster.of(run.plan).hello(name, run_keys("another life"), identity(name))
     late = with_hello(run.deal, at, of_another_life)
     client = client_after(run.federation, name, [])
