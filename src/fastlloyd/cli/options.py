@@ -336,6 +336,8 @@ class ResultOptions(OutputOptions):
         bool,
         in_output(
             "--no-out",
-            help="Only show the result, and write no files. Its budget is spent all the same.",
+            help=(
+                "Only show the result, and write no files. The run spends its epsilon all the same."
+            ),
         ),
     ] = False

@@ -104,8 +104,8 @@ def given_account(options: LedgerOptions, by: str) -> BudgetAccount | None:
         if getattr(options, name):
             raise BudgetError(
                 (
-                    f"{name} needs a data set, by which the ledger counts runs; name it with"
-                    " --dataset NAME"
+                    f"{name} needs the name of a data set, under which the ledger counts runs;"
+                    " pass --dataset NAME"
                 ),
                 field=name,
             )

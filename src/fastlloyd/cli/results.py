@@ -124,8 +124,8 @@ def check_comparison(options: MechanismOptions) -> None:
     """Raise PlanError for a comparison of Lloyd's algorithm with itself."""
     if chosen_algorithm(options).noise is Noise.NONE:
         raise PlanError(
-            "--compare-non-private compares a private algorithm with lloyd; name one, or leave the"
-            " option out"
+            "--compare-non-private compares a private algorithm with lloyd; choose a private"
+            " algorithm with --algorithm, or leave --compare-non-private out"
         )
 
 

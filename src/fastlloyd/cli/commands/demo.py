@@ -50,7 +50,7 @@ WITH_SERVER = (
 )
 HOSTED = (
     f"{WHO} without an outside server: {HOSPITALS[0]} hosts the run, and a fourth process there"
-    f" adds up what it cannot read. They talk over TLS: {LEAVES}"
+    f" adds up masked numbers that it cannot read. They talk over TLS: {LEAVES}"
 )
 AGAIN = (
     "The start and the noise are new every time: run the demo again to see how far they move the"

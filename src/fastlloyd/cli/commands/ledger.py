@@ -318,8 +318,8 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
         print_json({"run_id": run, "released": list(end.released), "charged": list(charged)})
     else:
         typer.echo(
-            f"Run {run} is given up. Rounds released: {len(end.released)}; rounds that were charged"
-            f" before, and stay so: {len(charged)}."
+            f"Run {run} is given up. Rounds released: {len(end.released)}. Rounds that stay"
+            f" charged: {len(charged)}."
         )
 
 

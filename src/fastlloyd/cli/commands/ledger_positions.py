@@ -31,7 +31,8 @@ ServerStore = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="File to make, with these positions, for plan renew --positions.", metavar="FILE"
+        help=("File to make, with these positions, for `fastlloyd plan renew --positions`."),
+        metavar="FILE",
     ),
 ]
 
@@ -147,13 +148,16 @@ def _found(history: "History", client: str) -> str:
         return named[0]
     if named:
         raise StateError(
-            f"{len(named)} identities were called {client!r:.80}; give the signing key of one, as"
-            " ledger positions shows it"
+            f"{len(named)} identities were called {client!r:.80}; pass the signing key of one, as"
+            " `fastlloyd ledger positions` shows it"
         )
     names = sorted({event.client for event in history.signed.values()})
     raise StateError(
-        f"client {unknown_name(client, names)}; give its name or its signing key, as ledger"
-        " positions shows them"
+        f"client {unknown_name(client, names)}; pass its name or its signing key, as `fastlloyd"
+        " ledger positions` shows them"
         if names
-        else f"client {client!r:.80} was not seen; give a signing key, as ledger positions shows it"
+        else (
+            f"client {client!r:.80} was not seen; pass a signing key, as `fastlloyd ledger"
+            " positions` shows it"
+        )
     )

@@ -35,7 +35,7 @@ StoreFile = Annotated[
     Path | None,
     typer.Option(
         "--store",
-        help="File of the run's store. Default: NAME.store beside the identity.",
+        help="File in which the server keeps its runs. Default: NAME.store beside the identity.",
         metavar="FILE",
     ),
 ]
