@@ -121,7 +121,7 @@ def fastlloyd(
     debug: Annotated[
         bool,
         typer.Option(
-            "--debug", help=("Show tracebacks. Tracebacks may contain values of the records.")
+            "--debug", help="Show tracebacks. Tracebacks may contain values of the records."
         ),
     ] = False,
 ) -> None:

@@ -179,8 +179,8 @@ class HoldersLedger:
     def _missing(self) -> str:
         if self._identity is not None:
             return (
-                f"there is no ledger {self.path}, which counts this fit; fit on the machine where"
-                " the ledger is, or bring it back"
+                f"there is no ledger {self.path}, and this fit is counted in it; fit on the"
+                " machine where the ledger is, or bring it back"
             )
         return (
             f"there is no ledger {self.path}; bring back its newest copy, or name its place with"

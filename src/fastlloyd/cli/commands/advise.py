@@ -63,7 +63,7 @@ Epsilons = Annotated[str, in_privacy(help="Privacy budgets to compare, as a,b,c.
 Delta = Annotated[
     float | None,
     in_privacy(
-        help=("The delta of the guarantee. Default: 1 / (100 n) for n records."), metavar="DELTA"
+        help="The delta of the guarantee. Default: 1 / (100 n) for n records.", metavar="DELTA"
     ),
 ]
 Loss = Annotated[
@@ -257,7 +257,7 @@ def _show_table(screen: Console, advice: "Advice") -> None:
         Column(heading="noise of a sum", cells=[_short(o.sum_noise) for o in outlooks]),
         Column(heading="noise of a count", cells=[_short(o.count_noise) for o in outlooks]),
         Column(
-            heading=("noise of the loss per record"), cells=[_short(o.loss_noise) for o in outlooks]
+            heading="noise of the loss per record", cells=[_short(o.loss_noise) for o in outlooks]
         ),
     ]
     known = [column for column in columns if any(column.cells)]
@@ -271,7 +271,7 @@ def _show_by_clients(screen: Console, advice: "Advice") -> None:
         columns.append(Column(heading=_count(c, "client"), cells=list(map(_percent, errors))))
     terminal.show(
         screen,
-        (f"error, by the number of clients that may have rows of {advice.question.unit.a}"),
+        f"error, by the number of clients that may have rows of {advice.question.unit.a}",
         columns,
     )
 

@@ -31,7 +31,7 @@ ServerStore = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        help=("File to make, with these positions, for `fastlloyd plan renew --positions`."),
+        help="File to make, with these positions, for `fastlloyd plan renew --positions`.",
         metavar="FILE",
     ),
 ]
