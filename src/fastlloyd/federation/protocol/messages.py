@@ -418,8 +418,9 @@ def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
             messages.append(decode(data, limits))
         except RemoteProtocolError as error:
             raise LocalProtocolError(
-                f"record {position} of this run cannot be read: {error}. Nothing was sent. This"
-                " version cannot continue the run; begin a new one"
+                f"entry {position} of this run's message log cannot be read: {error}. Nothing"
+                " was sent. This version of fastlloyd cannot continue the run; begin a new"
+                " run"
             ) from error
     return messages
 
@@ -435,7 +436,7 @@ def fits(position: int, message: Message) -> Iterator[None]:
         yield
     except (LocalProtocolError, RemoteProtocolError) as error:
         raise LocalProtocolError(
-            f"record {position} of this run, {type(message).__name__}, does not fit this plan,"
-            f" this party and the records before it: {error}. Nothing was sent. The run cannot be"
-            " continued; begin a new one"
+            f"entry {position} of this run's message log, {type(message).__name__}, does"
+            f" not fit the plan, this party or the earlier entries: {error}. Nothing was"
+            " sent. The run cannot be continued; begin a new run"
         ) from error

@@ -50,8 +50,8 @@ class OwnKeys(Secret):
         """Return the secret of this name. Raises LocalProtocolError if it was wiped."""
         if known_as not in self._kept:
             raise LocalProtocolError(
-                f"the records do not say that this run ended, but the secret kept as {known_as!r}"
-                " is gone"
+                "the message log does not say that this run ended, but the secret"
+                f" {known_as!r} is gone"
             )
         return self._kept[known_as]
 

@@ -200,8 +200,7 @@ class ClientRounds:
     def _check_recalled(self, said: Upload | Proposal) -> None:
         if said.round != self.number:
             raise LocalProtocolError(
-                f"{type(said).__name__} of round {said.round} stands where that of round"
-                f" {self.number} belongs"
+                f"{type(said).__name__} belongs to round {said.round}; expected round {self.number}"
             )
 
     def included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
@@ -212,13 +211,14 @@ class ClientRounds:
         what = f"the broadcast of round {broadcast.round}"
         if broadcast.round != self.number or self._awaiting is not None:
             raise RemoteProtocolError(
-                f"{what} is neither that of the open round, {self.number}, nor one that came before"
+                f"{what} is neither the broadcast of the open round, {self.number}, nor one"
+                " that came before"
             )
         included = broadcast.included(self.roster.names)
         self.roster.check_members(what, list(included), self._caps, self._quorum.needed)
         if included.get(self.name, self._nonce) != self._nonce:
             raise RemoteProtocolError(
-                f"{what} names an upload of client {self.name!r} that it did not make"
+                f"{what} names an upload that client {self.name!r} did not make"
             )
         return included
 
@@ -255,7 +255,7 @@ class ClientRounds:
         per round.
         """
         if self._awaiting is None:
-            raise LocalProtocolError("no answer has come from which parameters could follow")
+            raise LocalProtocolError("there is no new answer to compute the next parameters from")
         m, index = self._mechanism, self.number - 2
         data = m.write_state(index, m.advance(index, self._state, *self._awaiting))
         salt = self._random_bytes(SALT_BYTES)
@@ -312,8 +312,8 @@ class ClientRounds:
             {name: mac for name, mac, _ in confirmations.confirmed}
         ):
             raise RemoteProtocolError(
-                f"client {others[0]!r} ended the run with other messages or other centroids; do not"
-                " use them"
+                f"client {others[0]!r} ended the run with different messages or different"
+                " centroids; do not use this result"
             )
         confirmed = {self.name, *names}
         unconfirmed = tuple(name for name in last if name not in confirmed)

@@ -290,7 +290,9 @@ class ServerSession:
                 raise LocalProtocolError(f"the run was {self.state.value} before")
             case _, Abort():
                 return ServerState.ABORTED
-        raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")
+        raise LocalProtocolError(
+            f"a server that is {self.state.value} cannot decide {type(message).__name__}"
+        )
 
     def _apply(self, message: Message) -> None:
         """Apply a decision, when it is made or when it is read again after a restart."""
@@ -338,7 +340,9 @@ class ServerSession:
             case Deal():
                 following = KeySet(self._roster, message)
                 if self._sharing is not None and not following.follows(self._sharing.key_set):
-                    raise LocalProtocolError("it does not name fewer than the one before")
+                    raise LocalProtocolError(
+                        "the new Deal does not name fewer clients than the Deal before it"
+                    )
             case SealedKeys() | AllReady():
                 self._agreed.check(message)
             case Broadcast() | Parameters():

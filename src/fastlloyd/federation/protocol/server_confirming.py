@@ -60,9 +60,13 @@ class ServerConfirming:
     def check(self, message: Confirmations) -> None:
         """Raise unless the message names clients that share keys, and enough of the last round."""
         confirmed = [name for name, _, _ in message.confirmed]
-        self.roster.check_members("it", confirmed, self.key_set.names, self._needed)
+        self.roster.check_members(
+            "the list of confirmations", confirmed, self.key_set.names, self._needed
+        )
         if self._n_vouching(confirmed) < self._needed:
-            raise LocalProtocolError("it names too few clients of the last round")
+            raise LocalProtocolError(
+                "the confirmations come from too few clients of the last round"
+            )
 
     def apply(self, message: Confirmations) -> None:
         """Store the confirmations that were sent to clients."""

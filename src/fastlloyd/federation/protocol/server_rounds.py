@@ -93,7 +93,7 @@ class ServerRounds:
                 return self._collect(sender, message)
             case Proposal():
                 return self._settle(sender, message)
-        raise AssertionError(f"{type(message).__name__} is no message of a round")
+        raise AssertionError(f"{type(message).__name__} is not a message of a round")
 
     def deadline(self) -> list[Step]:
         """Close the round with the uploads that came, or ask another client for parameters."""
@@ -137,9 +137,13 @@ class ServerRounds:
         match message:
             case Broadcast():
                 included = list(message.included(self.plan.names))
-                self.roster.check_members("it", included, self.present, self._quorum.needed)
+                self.roster.check_members(
+                    "the broadcast", included, self.present, self._quorum.needed
+                )
             case Parameters():
-                self.roster.check_members("it", [message.client], self.present, 0)
+                self.roster.check_members(
+                    "the message of parameters", [message.client], self.present, 0
+                )
 
     def apply(self, message: Broadcast | Parameters) -> None:
         """Store the sum of a round, or the parameters of the next."""
@@ -239,8 +243,10 @@ class ServerRounds:
         """Ask the next client of the last sum, if another may be asked."""
         asked, number = self.included[-1], self.n_closed + 1
         if not self.may_ask_another:
-            what = f"no client computed the parameters of round {number}"
-            reason = f"{what} in time, after {self.turn + 1} clients were asked"
+            reason = (
+                f"no client computed the parameters of round {number} in time, after"
+                f" {self.turn + 1} clients were asked"
+            )
             return [Decide(Deadline, (Abort(reason),), self.plan.names)]
         self.attendance.late.add(asked[self.turn])
         self.turn += 1

@@ -79,7 +79,7 @@ class ServerSharing:
                 return self._agree(sender, message)
             case BadKeys():
                 return self._accuse(sender, message)
-        raise AssertionError(f"{type(message).__name__} is no message about keys")
+        raise AssertionError(f"{type(message).__name__} is not a message about keys")
 
     def deadline(self) -> list[Step]:
         """Share keys again without the clients that have not answered."""

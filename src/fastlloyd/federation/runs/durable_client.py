@@ -180,9 +180,9 @@ class DurableClient(DurableParty[ClientSession]):
         if log.length < answered:
             raise OldServerError(
                 f"the server's store is an old copy: it remembers {log.length} events of this"
-                " client's store, but a sum that it closed contains an answer made at event"
-                f" {answered}; the server must go on with its newest store, or the run must be"
-                " given up"
+                " client's store, but the server closed a round with an answer that this"
+                f" client made at event {answered}; restart the server with the newest copy of"
+                " its store, or give the run up"
             )
         self._timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
 

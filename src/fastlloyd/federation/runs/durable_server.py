@@ -220,11 +220,10 @@ class DurableServer(DurableParty[ServerSession]):
             try:
                 log.check(bytes.fromhex(self._keys[name]))
             except RemoteProtocolError:
-                what = (
+                raise RemoteProtocolError(
                     f"the position of the store of client {name!r} is not signed with its key in"
-                    " the plan"
-                )
-                raise RemoteProtocolError(f"{what}; nothing of it is remembered") from None
+                    " the plan; this server did not store the position"
+                ) from None
         seen, stored, planned = (
             self._seen.get(name),
             self._store.history.peers.get(self._keys[name]),
@@ -238,11 +237,13 @@ class DurableServer(DurableParty[ServerSession]):
         for position in known:
             is_as_long = log.length == position.length
             if log.length < position.length or (is_as_long and log.head != position.head):
-                others = "others " if is_as_long else ""
                 raise OldCopyError(
                     (
-                        f"the store of client {name!r} is an old copy: it has {log.length} events,"
-                        f" and {position.length} {others}were seen"
+                        f"the store of client {name!r} is an old copy: its events differ from"
+                        f" the {position.length} seen before"
+                        if is_as_long
+                        else f"the store of client {name!r} is an old copy: it has {log.length}"
+                        f" events, and {position.length} were seen before"
                     ),
                     "bring back the newest copy, or go on under a new identity",
                 )

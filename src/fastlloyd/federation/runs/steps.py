@@ -90,7 +90,9 @@ class StepLog:
                 case BadKeys(_, makers):
                     names = ", ".join(makers)
                     _LOG.warning(
-                        "a key does not fit that %s made for this client; nothing was spent", names
+                        "keys that these clients made for this client are not valid: %s; nothing was"
+                        " spent",
+                        names,
                     )
                 case Broadcast(number):
                     self._line(
@@ -156,8 +158,8 @@ class DurableParty(Generic[Session]):
         """Raise StateError if the last step is not on disk. Call it before using the session."""
         if self._is_ahead:
             raise StateError(
-                "the last step could not be written to disk, so the run stops here; start the same"
-                " command again"
+                "the last step could not be written to disk, so the run stops here; run the"
+                " same command again"
             )
 
     def _append(

@@ -182,7 +182,8 @@ class GroupMasks(Secret):
         """Add the mask of this client's upload, as in `MaskScheme`."""
         if self._kept is not None and self._kept[:3] == (context, client, nonce):
             raise LocalProtocolError(
-                "this mask has hidden an upload; another under it would show their difference"
+                "this mask was already used for an upload; a second upload with the same mask"
+                " would reveal the difference between the two"
             )
         (stream,) = self._keystreams(context, [(client, nonce)], plain.nbytes)
         mask = self._ring.from_bytes(stream, plain.size)
@@ -266,7 +267,8 @@ class PairwiseMasks(Secret):
         """Add the masks of this client's upload, as in `MaskScheme`."""
         if self._hidden == context:
             raise LocalProtocolError(
-                "this mask has hidden an upload; another under it would show their difference"
+                "this mask was already used for an upload; a second upload with the same mask"
+                " would reveal the difference between the two"
             )
         self._hidden, total, at_once = context, plain, max(1, _BLOCK_BYTES // max(1, plain.nbytes))
         for combine, pairs in self._pairs:

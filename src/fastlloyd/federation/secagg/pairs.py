@@ -48,7 +48,7 @@ CIPHERTEXT_BYTES = 1088
 CHECKED_BYTES = CIPHERTEXT_BYTES + 32
 """Ciphertext, HMAC-SHA256."""
 PAIR_MESSAGE_BYTES = CHECKED_BYTES + 64
-"""The same, and the Ed25519 signature of its maker."""
+"""Ciphertext, HMAC-SHA256, Ed25519 signature of the client that made the key."""
 RUN_KEYS_BYTES = 128
 SEALED_BYTES = 12 + KEY_BYTES + 16
 """Nonce, encrypted group key, Poly1305 tag."""
@@ -312,8 +312,8 @@ class PairKey(Secret):
         """
         if not hmac.compare_digest(message, self.message(message[:CIPHERTEXT_BYTES])):
             raise RemoteProtocolError(
-                f"the key that client {self._context.earlier!r:.80} made for this client does not"
-                " fit"
+                f"the key that client {self._context.earlier!r:.80} made for this client is not"
+                " valid"
             )
 
     def seal(self, group_key: GroupKey, deal: bytes) -> bytes:
@@ -343,7 +343,7 @@ class PairKey(Secret):
         except InvalidTag:
             raise RemoteProtocolError(
                 f"the group key that client {self._context.earlier!r:.80} sealed for this client"
-                " does not open"
+                " cannot be opened"
             ) from None
 
     def _box_keys(self, deal: bytes) -> tuple[ChaCha20Poly1305, bytes, bytes]:

@@ -272,8 +272,8 @@ def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
         or "use fewer fractional bits, a smaller n_records or a larger epsilon"
     )
     raise OverflowRisk(
-        f"the sums of this plan need a ring of {required_bits} bits and ring_bits = {ring.bits};"
-        f" {advice}"
+        f"the sums of this plan need a ring of {required_bits} bits, but ring_bits is"
+        f" {ring.bits}; {advice}"
     )
 
 

@@ -124,7 +124,7 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
         # names of our own
         query = f"SELECT 1 FROM {table} WHERE {mistyped}"  # noqa: S608  # nosec B608
         if connection.execute(query).fetchone():
-            raise damaged(path, "a table holds what it cannot")
+            raise damaged(path, "a table contains a value of the wrong type")
     if connection.execute("PRAGMA foreign_key_check").fetchall():
         raise damaged(path, "a message has no event")
 
@@ -133,7 +133,7 @@ def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, byt
     """Return role and signing key of the store's owner, and head 0."""
     owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
     if len(owners) != 1:
-        raise damaged(path, "it does not name one owner")
+        raise damaged(path, "it does not name exactly one owner")
     ((role_name, identity, salt),) = owners
     if (
         role_name not in {role.value for role in Role}
@@ -205,7 +205,7 @@ def _chained(
     for number, row in enumerate(rows, first):
         at, seconds, body, stored = row
         if [*map(type, row)] != [int, int, bytes, bytes]:
-            raise damaged(path, "a table holds what it cannot")
+            raise damaged(path, "a table contains a value of the wrong type")
         if not 0 <= seconds <= MAX_SECONDS:
             raise damaged(path, f"event {number} has an impossible time")
         head = next_head(head, seconds, body)
@@ -258,11 +258,15 @@ def _check_newest(
     if known.length:
         found = connection.execute(_HEAD, (known.length,)).fetchall()
     if found != [(known.head,)]:
+        head = head_file.head_path(path).name
+        fault = (
+            f"{path} is damaged or an old copy: it has {holds} events, and {head} counts"
+            f" {known.length}"
+            if known.length > holds
+            else f"{path} is damaged or an old copy: its events are not those of {head}"
+        )
         raise StateError(
-            f"{path} is damaged, or an old copy: it holds {holds} events, and"
-            f" {head_file.head_path(path).name} knows of"
-            f" {known.length if known.length > holds else 'others'}; it was not changed: keep both"
-            " files, and see docs/how-to/ledger.md"
+            f"{fault}; neither file was changed: keep both, and see docs/how-to/ledger.md"
         )
 
 
@@ -287,7 +291,9 @@ def _check_messages(
         event = kept.pop(number, None)
         if event is None:
             raise damaged(
-                path, f"it holds a message of event {number}, which has none or whose run has ended"
+                path,
+                f"it keeps a message of event {number}, but that event has no message or its"
+                " run has ended",
             )
         if run_id != event.run_id or hashlib.sha256(sealed).digest() != digest:
             raise damaged(path, f"the message of event {number} is not the one that was recorded")
@@ -301,10 +307,10 @@ def _check_secrets(connection: sqlite3.Connection, path: Path, history: History)
         "SELECT run_id, name, bytes, digest FROM secrets"
     ):
         if hashlib.sha256(kept).digest() != digest:
-            raise damaged(path, "a secret is not the one that was kept")
+            raise damaged(path, "a secret is not the one that was stored")
         if run_id == FOR_EVER:
             is_complete |= name == FINGERPRINT_KEY
         elif run_id not in history.runs or history.runs[run_id].ended is not None:
-            raise damaged(path, "it holds a secret of no open run")
+            raise damaged(path, "it keeps a secret of a run that is not open")
     if not is_complete:
         raise damaged(path, "its key for fingerprints is missing")

@@ -143,7 +143,9 @@ class Store:
             return self._contents.first_head
         for (head,) in self._rows("SELECT head FROM events WHERE number = ?", length):
             return bytes(head)
-        raise StateError(f"{self.path} holds {self._position.length} events and not {length}")
+        raise StateError(
+            f"{self.path} has {self._position.length} events; expected at least {length}"
+        )
 
     def check_remembered(self, remembered: LogPosition, by: str) -> None:
         """Raise OldStoreError if `by` remembers more events of this store than it has, or different
@@ -155,14 +157,16 @@ class Store:
         if remembered.length and (
             remembered.length > holds or self.head_at(remembered.length) != remembered.head
         ):
-            is_other = remembered.length <= holds
-            if_other = (
-                "if this identity is used on another machine too, go on only there; otherwise "
-            )
+            if remembered.length > holds:
+                raise OldStoreError(
+                    f"{self.path} is an old copy: it has {holds} events, and {by} remembers"
+                    f" {remembered.length}; bring back the newest copy, or go on under a new"
+                    " identity"
+                )
             raise OldStoreError(
-                f"{self.path} is an old copy: {by} remembers {remembered.length} events of it and"
-                f" it holds {'others' if is_other else holds}; {if_other if is_other else ''}bring"
-                " back the newest copy, or go on under a new identity"
+                f"{self.path} is an old copy: its events differ from the {remembered.length} that"
+                f" {by} remembers. If this identity is used on another machine too, go on only"
+                " there. Otherwise bring back the newest copy, or go on under a new identity"
             )
 
     @property
@@ -352,7 +356,7 @@ def _matched(rows: Sequence[Row], events: Sequence[Event], messages: Sequence[by
     ]
     if len(recorded) != len(messages):
         raise StateError(
-            f"{len(recorded)} messages are to be recorded and {len(messages)} were given"
+            f"{len(recorded)} messages must be recorded, but {len(messages)} were given"
         )
     for (_, event), data in zip(recorded, messages, strict=True):
         if hashlib.sha256(data).digest() != event.digest:

@@ -349,7 +349,7 @@ def decode(data: bytes) -> Event:
     except (msgspec.MsgspecError, ValueError) as error:
         raise StateError(f"an event of {len(data)} bytes cannot be read: {error}") from None
     if encode(event) != data:
-        raise StateError(f"a {type(event).__name__} is not in its only encoding")
+        raise StateError(f"a {type(event).__name__} is not in its canonical encoding")
     return event
 
 
@@ -367,7 +367,7 @@ def checked(event: Event) -> bytes:
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
         raise StateError(f"a {type(event).__name__} cannot be stored: {error}") from None
     if decode(data) != event:
-        raise StateError(f"a {type(event).__name__} does not come back from its encoding as it was")
+        raise StateError(f"a {type(event).__name__} changes when it is encoded and decoded")
     return data
 
 

@@ -31,7 +31,8 @@ _MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x464C4C31
 FORMAT: Final = 3
 FOR_EVER: Final = b""
-"""In place of a run id: the key of fingerprints, which outlives every run and is not sealed."""
+"""Value in place of the run id for the fingerprint key, which outlives every run and is not sealed.
+"""
 FINGERPRINT_KEY: Final = "fingerprint"
 
 SCHEMA: Final = (
@@ -179,7 +180,8 @@ def check_access(path: Path) -> None:
         raise StateError(f"there is no store {path}{_why_none(path)}", code=NO_STORE)
     if path.is_symlink() or path.stat().st_nlink > 1:
         raise StateError(
-            f"{path} is a link, or has other names; a store has one name: use that, and no links"
+            f"{path} is a symbolic link, or has hard links; use the path of the original"
+            " file, and remove the links"
         )
     mode = path.stat().st_mode & 0o777
     if os.name == "posix" and mode & 0o077:
@@ -208,12 +210,13 @@ def _why_none(path: Path) -> str:
     identity = path.with_name(path.name.removesuffix(SUFFIX) + IDENTITY_SUFFIX)
     if identity.exists():
         return (
-            f" yet: it is made when {identity} is first used, as by `fastlloyd join` or `fastlloyd"
-            " serve`"
+            f" yet: the first use of {identity} makes it, for example `fastlloyd join` or"
+            " `fastlloyd serve`"
         )
     return (
-        ": correct the path; a ledger is made by the first run that says --new-dataset, or by"
-        " `fastlloyd ledger limit --new`, and the store of an identity when that is first used"
+        ": correct the path; the first run with --new-dataset makes a ledger, and so"
+        " does `fastlloyd ledger limit --new`. The first use of an identity makes its"
+        " store"
     )
 
 

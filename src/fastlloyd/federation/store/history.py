@@ -18,8 +18,8 @@ from fastlloyd.federation.store.added_up import Adding
 from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role, RunEnded, Step
 
 Limited = tuple[str, Neighbours | None]
-"""What a limit is on: a data set, as it was spelled or (in `History.limits_since_first_run`) by
-`names.same`, and of whom it speaks (`events.LimitSet.speaks_of`).
+"""Key of a limit: the data set, as it was typed or (in `History.limits_since_first_run`) as
+`names.same` returns it, and the unit that the limit is for (`events.LimitSet.speaks_of`).
 """
 
 
@@ -218,11 +218,11 @@ class History:
         if run is None or (is_again and begins):
             if self.role is not Role.SERVER:
                 what = f"run {run_id.hex()} was never reserved in this store"
-                raise StateError(f"{what}; a client reserves a run before all else")
+                raise StateError(f"{what}; a client must reserve a run first")
             return Run(run_id=run_id)
         if run.ended is not None:
             raise StateError(
-                f"run {run_id.hex()} has ended for this store; make the next plan for another run"
+                f"run {run_id.hex()} has ended in this store; make the next plan for another run"
             )
         return run
 
@@ -256,8 +256,8 @@ class History:
                 self.signed.pop(event.name, None)
             case events.HandedBack() if event.run_id in self.adding.done:
                 raise StateError(
-                    f"run {event.run_id.hex()} is added up with others, so nothing of it can be"
-                    " handed back"
+                    f"run {event.run_id.hex()} is part of a sum of several runs, so its exchanges"
+                    " cannot be released"
                 )
             case events.ExchangeCharged() if self.role is Role.HOLDER and event.run_id in self.runs:
                 # also after the end: a client that was given up in an old copy of its store had
@@ -303,10 +303,15 @@ class History:
         if known is not None and (
             now.length < known.length or (now.length == known.length and now.head != known.head)
         ):
+            fault = (
+                f"the store of client {name!r} is an old copy: its events differ from the"
+                f" {known.length} seen before"
+                if now.length == known.length
+                else f"the store of client {name!r} is an old copy: it has {now.length} events, and"
+                f" {known.length} were seen before"
+            )
             raise StateError(
-                f"the store of client {name!r} is an old copy: it holds {now.length} events and was"
-                f" seen with {known.length}{', others' if now.length == known.length else ''}; the"
-                " client must bring back the newest copy, or go on under a new identity"
+                f"{fault}; the client must bring back the newest copy, or use a new identity"
             )
         self.peers[name] = now
         if isinstance(event, events.PeerSigned):
@@ -348,7 +353,9 @@ _PLACES: Final = (
     (events.HolderEvent | events.AddedUp, Role.HOLDER),
     (events.MessageRecorded, Role.CLIENT, Role.SERVER),
 )
-"""Kinds of events, and into whose store they belong; the others go into all."""
+"""Kinds of events, each with the roles whose stores may contain it; a store of any role may contain
+other kinds.
+"""
 
 
 def _after(
@@ -413,6 +420,7 @@ def _in_ledger(run: Run, event: events.RunEvent) -> Run:
         or event.numbers != tuple(sorted(charged.intersection(event.numbers)))
     ):
         raise StateError(
-            f"run {run.run_id.hex()} has no such exchanges to hand back, or handed some back before"
+            f"run {run.run_id.hex()} cannot release these exchanges: they were not all"
+            " charged, or it released some before"
         )
     return replace(run, charged=tuple(sorted(charged.difference(event.numbers))))

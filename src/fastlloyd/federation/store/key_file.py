@@ -24,7 +24,7 @@ from fastlloyd.federation.store.head_file import SPACING, write_at
 SUFFIX: Final = "-keys"
 KEY_BYTES: Final = 32
 N_SLOTS: Final = 4
-"""Slots of a new file. It grows by one where more runs are open, and never shrinks."""
+"""Number of slots of a new file. With more open runs the file grows by a slot; it never shrinks."""
 _LABEL: Final = b"fastlloyd/v1/store-keys\0"
 _SAID: Final = struct.Struct(f">{len(_LABEL)}s16s{KEY_BYTES}s")  # and SHA-256 of that
 SLOT_BYTES: Final = _SAID.size + 32
@@ -74,7 +74,7 @@ class KeyFile:
     def _check_access(self, descriptor: int) -> None:
         known = os.fstat(descriptor)
         if known.st_nlink > 1:
-            raise StateError(f"{self.path} has other names; it holds keys: remove the links")
+            raise StateError(f"{self.path} contains keys, but has hard links; remove the links")
         if os.name == "posix" and stat.S_IMODE(known.st_mode) & 0o077:
             raise StateError(
                 f"{self.path} is open to others (mode {stat.S_IMODE(known.st_mode):o}); it holds"

@@ -64,21 +64,21 @@ class Sealed:
             self.secrets(run_id)
         except InvalidTag:
             if self._file.key(run_id) is not None:
-                self._lost[run_id] = "has another key than that of run"
+                self._lost[run_id] = "{file} has the wrong key for run {run}, which is open"
             elif self._file.is_damaged:
-                self._lost[run_id] = "is damaged and has no key of run"
+                self._lost[run_id] = "{file} is damaged and has no key for run {run}, which is open"
             else:
-                self._lost[run_id] = "has no key of run"
+                self._lost[run_id] = "{file} has no key for run {run}, which is open"
 
     def check(self, run_id: bytes) -> None:
         """Raise StateError if the key of an open run is lost."""
-        if (how := self._lost.get(run_id)) is not None:
+        if (lost := self._lost.get(run_id)) is not None:
             run = run_id.hex()
+            fault = lost.format(file=self._file.path, run=run)
             raise StateError(
-                f"{self._file.path} {how} {run}, which is open, so what"
-                f" {self._path.name} keeps of the run cannot be read; bring back the newest copy of"
-                " both files, or give the run up with `fastlloyd ledger release"
-                f" {self._path} --run {run}`"
+                f"{fault}, so the messages of the run in {self._path.name} cannot be read; bring"
+                " back the newest copy of both files, or give the run up with `fastlloyd ledger"
+                f" release {self._path} --run {run}`"
             )
 
     def of_messages(self, texts: Sequence[Text]) -> list[tuple[int, bytes, bytes, bytes]]:
@@ -111,7 +111,7 @@ class Sealed:
         for number, sealed, body in rows:
             event = decode(body)
             if not isinstance(event, MessageRecorded):
-                raise StateError(f"{self._path} is damaged: event {number} is of no message")
+                raise StateError(f"{self._path} is damaged: event {number} has no message")
             data = self._open(run_id, event.kind, number, sealed)
             if hashlib.sha256(data).digest() != event.digest:
                 raise StateError(

@@ -95,7 +95,8 @@ class _Wire:
         if comm.Get_rank() != rank:
             who = SERVER if rank == 0 else f"client {rank} of the plan"
             raise NetworkError(
-                f"rank {comm.Get_rank()} was given the part of {who}; that is rank {rank}"
+                f"rank {comm.Get_rank()} was started in the role of {who}, which belongs to"
+                f" rank {rank}"
             )
         return cls(comm, names)
 

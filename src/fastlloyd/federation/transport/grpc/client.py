@@ -38,8 +38,8 @@ _CHECK_SECONDS: Final = 15.0
 _FINAL: Final = frozenset(
     {"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
 )
-"""Status codes that another attempt would meet again. gRPC gives all others, INTERNAL included, for
-broken connections too.
+"""Status codes after which another attempt is useless. If a connection breaks, gRPC may return any
+other code, even INTERNAL.
 """
 
 
@@ -340,8 +340,8 @@ async def check_connection(
             )
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 why = (
-                    f"the server at {address} serves another plan than that of digest"
-                    f" {plan.digest.hex()}; ask which plan is meant, and have the server started"
-                    " with it"
+                    f"the server at {address} serves another plan than the one with digest"
+                    f" {plan.digest.hex()}; ask which plan is meant, and start the server with"
+                    " that plan"
                 )
             raise NetworkError(why) from None

@@ -22,24 +22,26 @@ class StopCode(IntEnum):
 
 
 _SENTENCES: Final = {
-    StopCode.OTHER: "it met an error of its own, which its own screen shows",
-    StopCode.STOPPED: "it was stopped on its own machine, and may go on",
+    StopCode.OTHER: "the client met an error, which its own screen shows",
+    StopCode.STOPPED: "the client was stopped on its own machine, and may go on",
     StopCode.OLD_SERVER: (
-        "it found that this server's store is an old copy, without a sum that the client has"
-        " opened; stop this server and go on with the newest copy of its store, or end the run and"
-        " renew the plan"
+        "this server's store is an old copy: it lacks a sum that the client has"
+        " opened; stop this server and go on with the newest copy of its store, or"
+        " end the run and renew the plan"
     ),
     StopCode.OLD_STORE: (
-        "its own store is an old copy, or not the store that this server saw under its identity"
+        "the client's store is an old copy, or not the store that this server saw"
+        " under its identity"
     ),
-    StopCode.STORE_FAILED: "its own store cannot be used or written, as where a disk is full",
-    StopCode.RECORDS_FAILED: "it cannot read its records",
+    StopCode.STORE_FAILED: "the client's store cannot be used or written; its disk may be full",
+    StopCode.RECORDS_FAILED: "the client cannot read its records",
     StopCode.SERVER_REFUSED: (
-        "it refused a message of this server that breaks the protocol; its own screen says which"
+        "the client refused a message of this server that breaks the protocol; the"
+        " client's screen says which"
     ),
 }
-GAVE_UP: Final = "it waited for this server as long as the plan allows"
-"""Why a client leaves for good that says nothing else."""
+GAVE_UP: Final = "the client waited for this server as long as the plan allows"
+"""Default reason of a client that leaves for good."""
 
 _KINDS: Final = (
     (OldServerError, StopCode.OLD_SERVER),

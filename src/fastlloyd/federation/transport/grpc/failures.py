@@ -38,8 +38,8 @@ _REFUSED: Final = (
     " (or has expired, or the server's clock is wrong)"
 )
 _LOST: Final = (
-    "the connection to {address} was lost, and what answers there hung up before another one stood:"
-    " the server is busy, or being started again, or the network is bad"
+    "the connection to {address} was lost, and a new one was closed before TLS"
+    " was set up: the server is busy or restarting, or the network is unreliable"
 )
 # what gRPC says: what is wrong with the certificate that a server showed
 _CERTIFICATE_OF_SERVER: Final = (
@@ -60,8 +60,8 @@ _CERTIFICATE_OF_SERVER: Final = (
     (
         ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification"),
         (
-            "what answers at {address} does not have the plan's certificate: it is another server,"
-            " or one of an older plan, or something in between opens TLS"
+            "the server at {address} does not have the plan's certificate: it is another"
+            " server, or one of an older plan, or a device in between opens TLS"
         ),
     ),
 )
@@ -73,38 +73,39 @@ _AFTER_A_CONNECTION: Final = (
     ((*_REFUSED_MARKS, *_HUNG_UP_MARKS, "andshake failed"), _LOST),
 )
 _CLOSED_BY_PROXY: Final = (
-    "the connection to {address} through the proxy that {setting} names was closed: the proxy hung"
-    " up, as where it allows no CONNECT to this port, or the server refused this certificate; ask"
-    " whoever runs the proxy, and whether the server has the same plan"
+    "the connection to {address} through the proxy in {setting} was closed: the"
+    " proxy may not allow CONNECT to this port, or the server refused this"
+    " certificate; ask the owner of the proxy, and ask whether the server has the"
+    " same plan"
 )
 _THROUGH_PROXY: Final = (
     (
         ("Expected 'H'",),
         (
-            "what {setting} names is no HTTP proxy, so there is no way to {address}; set {setting}"
-            " to the proxy, or no_proxy to the server's host"
+            "the address in {setting} is not an HTTP proxy, so {address} cannot be"
+            " reached; set {setting} to the proxy, or no_proxy to the server's host"
         ),
     ),
     (
         ("Connection refused",),
         (
-            "nobody listens at the proxy that {setting} names, so there is no way to {address}; is"
-            " the setting right?"
+            "no proxy listens at the address in {setting}, so {address} cannot be"
+            " reached; check {setting}"
         ),
     ),
     (
         ("resolv", "lookup"),
         (
-            "there is no host of the name that {setting} has, or no DNS to ask, so there is no way"
-            " to {address}; is the setting right?"
+            "the host name in {setting} cannot be resolved, so {address} cannot be"
+            " reached; check {setting} and the DNS"
         ),
     ),
     (
         _SILENT_MARKS,
         (
-            "no answer from {address} through the proxy that {setting} names: the proxy does not"
-            " answer, or a firewall behind it drops the connection, or the machine is off; ask"
-            " whoever runs the proxy"
+            "no answer from {address} through the proxy in {setting}: the proxy does not"
+            " answer, or a firewall behind the proxy drops the connection, or the machine"
+            " is off; ask the owner of the proxy"
         ),
     ),
 )
@@ -112,16 +113,16 @@ _NO_CONNECTION: Final = (
     (
         _HUNG_UP_MARKS,
         (
-            "what answers at {address} hung up before a TLS connection stood: the server has as"
-            " many connections as it takes, or is too busy, or it is no fastlloyd server; is the"
-            " port right?{proxy}"
+            "{address} closed the connection before TLS was set up: the server has no"
+            " free connection or is too busy, or another program listens there; check the"
+            " port{proxy}"
         ),
     ),
     (
         ("andshake failed",),
         (
-            "what answers at {address} does not speak TLS 1.3 as a fastlloyd server does; is the"
-            " port right?{proxy}"
+            "the program that listens at {address} does not speak TLS 1.3 as a fastlloyd"
+            " server does; check the port{proxy}"
         ),
     ),
     (
@@ -133,7 +134,7 @@ _NO_CONNECTION: Final = (
     ),
     (
         ("resolv", "lookup"),
-        "there is no host of the name in {address}, or no DNS to ask; look at {source}{proxy}",
+        "the host name in {address} cannot be resolved; check {source} and the DNS{proxy}",
     ),
     (_REFUSED_MARKS, _REFUSED),
     (

@@ -21,12 +21,12 @@ _NOT_HERE = (
     " to this machine, pass --listen [::]:PORT"
 )
 _NO_HOST = (
-    "there is no host of that name, or no DNS to ask; pass an address of this machine with"
-    " --listen, or [::]:PORT for all of them"
+    "the host name cannot be resolved; pass an address of this machine with"
+    " --listen, or [::]:PORT for all its addresses"
 )
 _NO_FAMILY = (
-    "this machine has no addresses of that kind (IPv6 may be switched off); pass --listen"
-    " 0.0.0.0:PORT for all that it has"
+    "this machine has no addresses of that kind (IPv6 may be switched off); pass"
+    " --listen 0.0.0.0:PORT for all addresses that it has"
 )
 _REASONS = {
     errno.EADDRINUSE: _IN_USE,
@@ -35,7 +35,9 @@ _REASONS = {
     errno.EADDRNOTAVAIL: _NOT_HERE,
     errno.EAFNOSUPPORT: _NO_FAMILY,
 }
-_NOW_FREE = "it could not be had a moment ago, and now it can: give the same command again"
+_NOW_FREE = (
+    "the address could not be used a moment ago, but is free now; run the same command again"
+)
 
 
 def why_not(address: str) -> str:

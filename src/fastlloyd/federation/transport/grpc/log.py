@@ -69,6 +69,6 @@ class SparingLog:
         if allowance.left_out:
             like = line.replace("%s", "...")
             self._logger.warning(
-                'about %s: and %d more lines like "%s", left out', peer, allowance.left_out, like
+                '%s: %d more lines like "%s" were left out', peer, allowance.left_out, like
             )
             allowance.left_out = 0

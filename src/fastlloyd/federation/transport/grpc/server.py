@@ -235,18 +235,18 @@ class GrpcServer:
         if name is None:
             await context.abort(
                 tls.load_grpc().StatusCode.PERMISSION_DENIED,
-                "this certificate is no client's of the plan",
+                "this certificate does not belong to a client of the plan",
             )
         self._arrivals.heard(context.peer())
         if self._presence.n_streams[name] >= _MAX_STREAMS:
             self._log.warning(
                 name,
-                "client %s opens another stream while %d of its streams lie unread",
+                "client %s opens another stream while %d of its streams are unread",
                 name,
                 _MAX_STREAMS,
             )
             await context.abort(
-                tls.load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread"
+                tls.load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client are unread"
             )
         self._presence.came(name)
         outbox = Outbox()
@@ -274,8 +274,8 @@ class GrpcServer:
             await asyncio.sleep(tls.SECONDS_TO_BE_HEARD)
             if more := self._arrivals.look():
                 line = (
-                    "%d more connections without a word from a client of the plan, %d in all: other"
-                    " certificates, or none"
+                    "%d more connections, %d in all, did not identify themselves as a client of"
+                    " the plan: their certificate was unknown or missing"
                 )
                 self._log.warning("connections", line, more, self._arrivals.n_unheard)
 
@@ -353,7 +353,7 @@ class GrpcServer:
             data = await asyncio.wait_for(context.read(), _FIRST_FRAME_SECONDS)
         except TimeoutError:
             raise RemoteProtocolError(
-                f"nothing was said on a new stream for {_FIRST_FRAME_SECONDS:g} seconds"
+                f"no frame arrived on a new stream for {_FIRST_FRAME_SECONDS:g} seconds"
             ) from None
         self.meter.received += len(data or b"")
         return _checked_attach(frames.decode_client_frame(data or b"", self._limits), self._plan)
