@@ -98,11 +98,12 @@ class InjectedNoise:
 
 UNREPEATABLE_CHECKS = {
     "check_clustering": (
-        "asks 50 records for an adjusted Rand index above 0.4, which noise made to hide one record"
-        " can prevent"
+        "the check expects an adjusted Rand index above 0.4 of 50 records; noise that"
+        " hides one record can prevent this"
     ),
     "check_fit_idempotent": (
-        "asks two fits with one random_state for equal results; the noise is new in every fit"
+        "the check expects equal results of two fits with one random_state; the noise"
+        " is new in every fit"
     ),
 }
 

@@ -76,14 +76,14 @@ async def said(site: Site, port: int, host: str = "127.0.0.1") -> str:
 @pytest.mark.parametrize(
     ("proxy", "what"),
     [
-        (Proxy(closes=True), "through the proxy that https_proxy names was closed"),
-        (Proxy(answer=""), "through the proxy that https_proxy names was closed"),
+        (Proxy(closes=True), "through the proxy in https_proxy was closed"),
+        (Proxy(answer=""), "through the proxy in https_proxy was closed"),
         (
             Proxy(answer="HTTP/1.1 200 OK\r\n\r\n"),
-            "through the proxy that https_proxy names was closed",
+            "through the proxy in https_proxy was closed",
         ),
         (Proxy(answer="HTTP/1.1 407 No\r\n\r\n"), "does not connect to"),
-        (Proxy(answer="SSH-2.0-x\r\n"), "what https_proxy names is no HTTP proxy"),
+        (Proxy(answer="SSH-2.0-x\r\n"), "is not an HTTP proxy"),
         (Proxy(), "no answer from 127.0.0.1"),
     ],
     ids=["hangs up", "hangs up when asked", "cuts", "refuses", "is none", "is silent"],
@@ -110,8 +110,8 @@ def test_what_a_proxy_does_is_not_blamed_on_the_server_alone(
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        ("http://127.0.0.1:9", "nobody listens at the proxy that http_proxy names"),
-        ("http://no-such-host.invalid:3128", "there is no host of the name that http_proxy has"),
+        ("http://127.0.0.1:9", "no proxy listens"),
+        ("http://no-such-host.invalid:3128", "the host name in http_proxy"),
     ],
 )
 def test_a_proxy_that_is_not_there_is_not_taken_for_a_server_that_is_not(

@@ -130,10 +130,7 @@ def test_a_client_that_finds_a_full_server_does_not_say_that_it_speaks_no_tls() 
         site = Site()
         async with serving(site.server(max_connections=MANY)) as port, held(port, MANY):
             reason = await site.until_trouble(site.client("c0", port))
-        assert (
-            "hung up before a TLS connection stood: the server has as many connections as it takes"
-            in reason
-        )
+        assert "closed the connection" in reason
 
     within(test)
 
@@ -152,9 +149,7 @@ def test_refused_certificates_are_counted_and_members_are_not(
                 site.client("c0", port, identity=tls_identity("c0")).run()
             )
             await until(
-                lambda: any(
-                    "without a word from a client of the plan" in line for line in caplog.messages
-                )
+                lambda: any("did not identify themselves" in line for line in caplog.messages)
             )
             stranger.cancel()
             await asyncio.wait({stranger})
@@ -164,8 +159,8 @@ def test_refused_certificates_are_counted_and_members_are_not(
             assert unheard(caplog)[:n_lines] == lines
 
     within(test)
-    assert all(line.endswith("in all: other certificates, or none") for line in unheard(caplog))
+    assert all(line.endswith("in all, did not identify") for line in unheard(caplog))
 
 
 def unheard(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [line for line in caplog.messages if "without a word from a client of the plan" in line]
+    return [line for line in caplog.messages if "did not identify themselves" in line]

@@ -125,7 +125,7 @@ def test_a_run_that_too_few_are_left_of_ends_without_a_result_for_everyone(ended
 
 @pytest.mark.parametrize(
     ("size", "rank", "said"),
-    [(3, 0, "needs 4: start it by mpirun -n 4"), (4, 2, r"that is rank 0")],
+    [(3, 0, "needs 4: start it by mpirun -n 4"), (4, 2, r"belongs to rank 0")],
 )
 def test_a_job_of_other_ranks_than_the_plan_has_parties_is_refused_in_a_sentence(
     size: int, rank: int, said: str

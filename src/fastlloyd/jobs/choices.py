@@ -19,11 +19,11 @@ from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.records.bounds import Bounds
 
 FROM_DATA: Final = "from-data"
-"""Value of bounds, or of n_records, that the data are to say. The result is then not private."""
+"""Value of bounds or n_records that takes it from the data. The guarantee then does not hold."""
 
 
 PRIVATE: Final = "private"
-"""Value of bounds that are to be found in value_range."""
+"""Value of bounds that has them found, with noise, in value_range."""
 
 
 MISSING: Final = "missing-setting"
@@ -222,8 +222,8 @@ def refuse_private(choices: ClusteringChoices) -> None:
     if is_private(choices.bounds) or choices.value_range is not None:
         raise PlanError(
             (
-                "bounds private works only in fit; for several organisations make a plan that finds"
-                " the bounds first (`fastlloyd plan new --kind bounds`)"
+                "bounds private works only in fit; for several organisations first make a"
+                " plan that finds the bounds (`fastlloyd plan new --kind bounds`)"
             ),
             field="bounds",
         )

@@ -42,7 +42,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 N_TRIED: Final = 1 << 14
-"""Records of which each query is timed, to find the slowest."""
+"""Number of records on which each query is timed, to find the slowest query."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class ClientRequest:
             source.load()
         faults.check()
         if source is None:
-            raise AssertionError("a source that cannot be opened is a fault")
+            raise AssertionError("the source could not be opened, but no fault was noted")
         return PreparedClient(self, source, outside)
 
     def check_budget(self, store: Path | Store, watch: Watch = nobody) -> None:

@@ -177,7 +177,7 @@ _ALONE = (
     ("min_count",),
     ("loss_share", "estimate_loss"),
 )
-"""Settings that are right or wrong whatever the others are, or together with one other."""
+"""Groups of settings. Each group can be checked without the other settings."""
 
 
 def _check_bounds_or_range(choices: ClusteringChoices) -> None:
@@ -219,18 +219,17 @@ def _check_use(choices: ClusteringChoices, chosen: AnyAlgorithm) -> None:
     """
     names = ("n_iterations", "initialization", "min_count")
     chosen.check_use({name: getattr(choices, name) for name in names})
-    of_no_use, reason = list[str](), "has a guarantee without delta"
-    if chosen.noise is not Noise.GAUSSIAN:
-        of_no_use.append("delta")
+    of_no_use = ["delta"] if chosen.noise is not Noise.GAUSSIAN else []
+    fault = "{name} has no effect: {algorithm} has a guarantee without delta; leave {name} out"
     if chosen.noise is Noise.NONE:
-        of_no_use, reason = ["delta", "epsilon", "loss_share"], "adds no noise"
+        of_no_use = ["delta", "epsilon", "loss_share"]
+        fault = "{name} has no effect: {algorithm} adds no noise; leave {name} out"
     for name in of_no_use:
         if getattr(choices, name) is not None:
             law = choices.varied.get("noise")
             with_law = "" if law is None else f" with {law} noise"
             raise PlanError(
-                f"{name} has no effect: {chosen.name}{with_law} {reason}; leave {name} out",
-                field=name,
+                fault.format(name=name, algorithm=f"{chosen.name}{with_law}"), field=name
             )
 
 
@@ -249,7 +248,7 @@ def opened(records: Openable[S], faults: Faults, stated: Mapping[str, StatedBoun
             source.load()
     faults.check()
     if source is None:
-        raise AssertionError("records that cannot be opened are a fault")
+        raise AssertionError("the records could not be opened, but no fault was noted")
     return source
 
 

@@ -381,7 +381,9 @@ class CollectionSource:
     def answering(self, run: AnyRun, outside: Outside, _watch: Watch) -> Iterator[AllRecords]:
         """Yield the object that answers the queries of a run."""
         if outside is not Outside.CLIP:
-            raise PlanError("values of a Dask collection are always clipped; leave out outside")
+            raise PlanError(
+                "values of a Dask collection are always clipped; leave out the parameter outside"
+            )
         yield self._on(run.domain)
 
     def _on(self, domain: Domain) -> EngineRecords:

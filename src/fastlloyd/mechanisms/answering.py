@@ -244,6 +244,7 @@ def check_cap(n: int, cap: int, unit: Unit = RECORD) -> None:
     """
     if n > cap:
         raise DataError(
-            f"there are more {unit.many} than the cap of {cap}, n_records; state a larger round"
-            f" number, or leave {unit.many} out, each by a coin toss of its own"
+            f"there are more {unit.many} than the cap of {cap}, n_records; state a larger"
+            f" round number, or leave {unit.many} out at random, independently of each"
+            " other"
         )

@@ -49,8 +49,9 @@ class RandomAssignment:
     ) -> None:
         if not 1 <= max_clients <= n_clients <= _MOST_CLIENTS:
             raise PlanError(
-                f"records cannot be dealt to {n_clients} clients, {max_clients} for each person;"
-                f" expected 1 to {_MOST_CLIENTS} clients, and at most as many for each person"
+                f"records are to be dealt to {n_clients} clients, with each person at up to"
+                f" {max_clients}; expected 1 to {_MOST_CLIENTS} clients, and no person at more"
+                " clients than there are"
             )
         key = random_bytes(KEY_BYTES)
         self.n_clients, self.max_clients = n_clients, max_clients

@@ -14,8 +14,8 @@ from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.settings import RunSettings, Settings
 
 LEEWAY: Final = Fraction(1, 1 << 30)
-"""What an exchange of the second stage may cost more than planned, as a part of its mu^2: the
-scales of the noise are rounded for the bounds that are found.
+"""Largest part of its planned mu^2 by which an exchange of the second stage may cost more, because
+noise scales are rounded for the bounds that are found.
 """
 _KEPT_BACK = 2.0**-28  # of epsilon, which is more than that of mu^2
 
@@ -40,12 +40,15 @@ class TwoStages(msgspec.Struct, frozen=True):
             planned, for any bounds that may be found.
         """
         if settings.noise is not Noise.GAUSSIAN:
-            why = (
-                "adds no noise" if settings.noise is Noise.NONE else "has a guarantee without delta"
+            name = settings.algorithm.name
+            fault = (
+                f"bounds are found with Gaussian noise, but {name} adds no noise"
+                if settings.noise is Noise.NONE
+                else f"bounds are found with Gaussian noise, but {name} has a guarantee without"
+                " delta"
             )
             raise PlanError(
-                f"bounds are found with Gaussian noise, and {settings.algorithm.name} {why}; state"
-                " bounds, or name another algorithm, such as momentlloyd"
+                f"{fault}; state bounds, or name another algorithm, such as momentlloyd"
             )
         shared = {name: getattr(settings, name) for name in RunSettings.__struct_fields__}
         stages = divide(BoundsSettings(**shared | {"domain": outer, "delta": settings.whole_delta}))

@@ -152,7 +152,9 @@ def loss_estimate(
     if mechanism.loss is None:
         return None
     if clustering.loss is None:
-        raise AssertionError("a mechanism that asks for the loss ends with one")
+        raise AssertionError(
+            "a mechanism that estimates the loss must end with a round for the loss"
+        )
     deviation = mechanism.loss_deviation if deviation is None else deviation
     return LossEstimate(value=clustering.loss * mechanism.loss_unit, standard_error=deviation)
 

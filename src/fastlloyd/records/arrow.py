@@ -224,10 +224,10 @@ def no_numbers(
     """Return the error that refuses a column of a source. numeric : the columns of numbers. choice
     : whether the user may choose other columns.
     """
-    there = f"the numeric ones are {listing(numeric)}" if numeric else "none is numeric"
+    there = f"the numeric columns are {listing(numeric)}" if numeric else "no column is numeric"
     # who has chosen, or has a plan that did, is told which ones hold numbers and no option to
     # choose with
-    way_out = f"choose others with --columns ({there})" if choice else there
+    way_out = f"choose other columns with --columns ({there})" if choice else there
     return DataError(
         f"{source}: column {name!r} holds {said.words}; {way_out}",
         code=said.holds.value,

@@ -31,12 +31,10 @@ def check_ids(kind: Any, name: str, source: str) -> str:
             if source.startswith("pandas ")
             else ""
         )
-        raise DataError(
-            f"{source}: column {name!r} holds floating-point numbers, and {FLOATS}{hint}"
-        )
+        raise DataError(f"{source}: column {name!r} holds floating-point numbers; {FLOATS}{hint}")
     raise DataError(
-        f"{source}: column {name!r} holds values of type {str(kind)[:40]}, and ids are integers or"
-        " text"
+        f"{source}: column {name!r} holds values of type {str(kind)[:40]}; ids must be"
+        " integers or text"
     )
 
 

@@ -205,8 +205,9 @@ def _by_label(pair: tuple[Any, Any], columns: Sequence[str] | None) -> tuple[Any
         return pair
     if any(each is None and _shape(end) != () for each, end in zip(labels, pair, strict=True)):
         raise PlanError(
-            "of lower and upper bounds only one is labelled, so that columns may be meant in two"
-            " orders; pass both as Series labelled by column, or a dict {name: (lower, upper)}",
+            "only one of the lower and upper bounds is labelled, so their columns may be"
+            " in different orders; pass both as Series labelled by column, or a dict"
+            " {name: (lower, upper)}",
             code=AMBIGUOUS,
         )
     if columns is None:
@@ -258,13 +259,13 @@ def _check_known(
     missing = [name for name in columns if name not in given]
     for name in given:
         if name not in known:
-            have = "has" if len(missing) == 1 else "have"
-            both = (
-                f"; {listing(missing)} {have} none: if one name is misspelt, correct that one"
-                if missing
-                else ""
+            fault = f"bounds: column {unknown_name(str(name), known)}"
+            if not missing:
+                raise DataError(fault)
+            raise DataError(
+                f"{fault}. Bounds are missing for {listing(missing)}; correct the name if it is"
+                " misspelt"
             )
-            raise DataError(f"bounds: column {unknown_name(str(name), known)}{both}")
 
 
 def _stated(text: str, columns: Sequence[str]) -> dict[str, _Interval]:

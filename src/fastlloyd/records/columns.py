@@ -18,7 +18,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)?(_level_\d+
 class ColumnKind(enum.Enum):
     """Columns that are chosen by their content, not by name."""
 
-    NUMERIC = "numbers, as the format says, or the first records of a text file"
+    NUMERIC = "columns of numbers, according to the format or to the first records of a text file"
 
 
 NUMERIC: Final = ColumnKind.NUMERIC

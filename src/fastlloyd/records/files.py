@@ -103,7 +103,8 @@ def _check_once(found: Mapping[str, os.stat_result]) -> None:
     for path, of in found.items():
         if not stat.S_ISREG(of.st_mode):
             raise DataError(
-                f"{path}: this is not a regular file; take it out of the folder, or name it alone"
+                f"{path}: this is not a regular file; take it out of the folder, or pass its"
+                " own path instead of the folder"
             )
         if (first := seen.setdefault((of.st_dev, of.st_ino), path)) != path:
             stores.refuse_twice(first, path)

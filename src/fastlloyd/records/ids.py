@@ -24,9 +24,7 @@ MISSING = (
     "the id is missing, so it is unknown whose record it is; fill it in or take the record out"
 )
 BROKEN = "text that is not valid Unicode; read its source again, in the right encoding"
-FLOATS = (
-    "ids must be integers or text, because rounding can make one number of the ids of two persons"
-)
+FLOATS = "ids must be integers or text, because rounding can make the ids of two persons equal"
 SHORTENED = (
     "the id is a number with a power of ten, such as 1.2E+15; a spreadsheet may turn the long ids"
     " of several persons into one such number: export the ids as text"

@@ -37,7 +37,7 @@ def refuse_other_rows(X: Any, values: Any, what: str) -> None:
         numbers = all(isinstance(label, int | np.integer) for label in labels)
         fault = ""
         if labels and numbers and sorted(labels) == list(range(len(labels))):
-            fault = f"X has no index, and that of {what} numbers the rows in another order"
+            fault = f"X has no index, but the index of {what} numbers the rows in another order"
     if fault:
         raise DataError(
             (

@@ -94,8 +94,8 @@ class _Array:
             return IntegerIds.kind
         if self.dtype.names is None and self.dtype.kind in "SU":
             return TextIds.kind
-        fault = f"and {FLOATS}" if self.dtype.kind == "f" else "and ids are integers or text"
-        raise DataError(f"{what} holds {self.dtype}, {fault}")
+        expected = FLOATS if self.dtype.kind == "f" else "ids must be integers or text"
+        raise DataError(f"{what} holds {self.dtype}; {expected}")
 
     def cells(self, stream: IO[bytes], n: int) -> npt.NDArray[Any]:
         """Read the next n cells."""
@@ -226,7 +226,7 @@ def open_npz(
                 " save it again"
             )
     if strange := [name for name in members if not name.endswith(_SUFFIX)]:
-        raise DataError(f"{path}: {strange[0]!r} in it is not an array")
+        raise DataError(f"{path} contains {strange[0]!r}, which is not an array")
     if len(members) == 1 and len((matrix := _array(path, members[0])).shape) == 2:
         return _matrix(matrix, columns, unit)
     names = tuple(name.removesuffix(_SUFFIX) for name in members)

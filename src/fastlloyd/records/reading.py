@@ -177,8 +177,8 @@ def _check_formats(source: str, paths: Iterable[str]) -> None:
             stores.refuse_twice(plain, path)
         if opener(path) is not opener(first):
             raise DataError(
-                f"{source}: {first} and {path} differ in format; choose those of one by a pattern"
-                " such as *.csv"
+                f"{source}: {first} and {path} differ in format; choose the files of one"
+                " format by a pattern such as *.csv"
             )
     opener(first)
 
@@ -192,8 +192,7 @@ def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
         other = piece.open()
     except DataError as error:
         raise DataError(
-            f"{error}; all files must have the same columns, and {first.path} has those that were"
-            " chosen"
+            f"{error}; all files must have the same columns, and {first.path} has the chosen ones"
         ) from None
     if differing := set(other.names) ^ set(reader.names) if not asked_by_name else None:
         raise DataError(

@@ -189,7 +189,7 @@ class RecordFile:
             if record <= len(kept):
                 return first + int(kept[record - 1])
             record -= len(kept)
-        raise AssertionError("a record that was kept stands in the source")
+        raise AssertionError("a record that was kept is not in the source")
 
     def _stands(self, row: int) -> tuple[int, int]:
         """Return the piece of a record of the last pass, and its number in that file."""

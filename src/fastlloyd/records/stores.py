@@ -24,7 +24,7 @@ PACKAGES: Final = {
     "abfss": "adlfs",
     "hdfs": "pyarrow",
 }  # fmt: skip
-"""What reads the addresses that begin so, besides fsspec."""
+"""Package, besides fsspec, that reads the addresses with each prefix."""
 # the first that a store states is taken
 _VERSIONS = "ETag", "etag", "generation", "mtime", "LastModified", "last_modified"
 

@@ -54,7 +54,9 @@ class ColumnBlock:
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> RealArray:
         """Copy the table, in column-major order."""
         if copy is False:
-            raise ValueError("columns that lie apart become a table only by a copy")
+            raise ValueError(
+                "the columns are not adjacent in memory, so they become a table only by a copy"
+            )
         return np.array(self.arrays, dtype=dtype).T
 
 

@@ -208,8 +208,8 @@ def check_question(question: PlannedRun) -> None:
     _settings(question, 1.0)  # its own checks
     if question.algorithm.noise is Noise.NONE:
         raise PlanError(
-            f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a"
-            " private algorithm"
+            f"{question.algorithm.name} adds no noise, so there is no error to forecast;"
+            " name an algorithm that adds noise"
         )
     if question.delta is not None and not 0 < question.delta < 1:
         raise BudgetError(

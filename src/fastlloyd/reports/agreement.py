@@ -52,7 +52,7 @@ def page(plan: Plan, spent: str | None = None) -> str:
         *(_rows(table) for table in tables(plan)),
         _filled(sentences(persons(plan), plan.mechanism.unit)),
         "Outside the guarantee\n---------------------\n" + _rows(bullets(plan)),
-        "What was spent on our records before\n------------------------------------\n"
+        "Budget spent on our records before\n----------------------------------\n"
         + _filled(spent or TO_FILL_IN),
         "Who takes part\n--------------\n" + "\n\n".join(_parties(plan)),
         "Signatures\n----------\n"

@@ -74,8 +74,8 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         )
         kept = [
             (
-                "Noise hid where these are, and the outer range stands:"
-                f" {', '.join(map(repr, self.not_found))}."
+                "Noise hid where the records are in these features, so their bounds are the"
+                f" outer range: {', '.join(map(repr, self.not_found))}."
             )
         ]
         lower, upper = self.bounds.ends(m.domain)

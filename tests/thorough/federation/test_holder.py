@@ -492,7 +492,7 @@ def test_a_copy_that_was_brought_back_beside_its_head_file_is_refused(
         if kept.exists():
             kept.rename(now)
     at_every_draw(monkeypatch, _never)
-    with pytest.raises(StateError, match="is damaged, or an old copy"):
+    with pytest.raises(StateError, match="damaged or an old copy"):
         model().fit(X)
     assert run(FITTED) == 2
     ledger.path.unlink()

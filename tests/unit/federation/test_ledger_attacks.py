@@ -327,9 +327,7 @@ def test_a_ledger_that_is_a_link_to_nothing_is_not_made_behind_it(
 def test_where_there_is_no_ledger_to_verify_the_sentence_says_how_one_is_made(
     fastlloyd: Command,
 ) -> None:
-    refused(
-        fastlloyd("ledger", "verify"), "a ledger is made by the first run that says --new-dataset"
-    )
+    refused(fastlloyd("ledger", "verify"), "the first run with --new-dataset")
 
 
 @pytest.mark.usefixtures("here")

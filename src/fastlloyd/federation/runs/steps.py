@@ -90,8 +90,8 @@ class StepLog:
                 case BadKeys(_, makers):
                     names = ", ".join(makers)
                     _LOG.warning(
-                        "keys that these clients made for this client are not valid: %s; nothing was"
-                        " spent",
+                        "keys that these clients made for this client are not valid: %s; nothing"
+                        " was spent",
                         names,
                     )
                 case Broadcast(number):

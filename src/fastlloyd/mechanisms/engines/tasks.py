@@ -28,8 +28,8 @@ from fastlloyd.records.record_file import Block, RecordFile, SeenRecords
 
 Words = NDArray[np.uint64]
 Summary = Callable[[Block], Words]
-"""What is added up modulo 2**64 over records in original units, while they are read: plain data,
-one shape for all blocks.
+"""Function from a block of records, in original units, to integers. They have one shape for all
+blocks, and are added up modulo 2**64 over all blocks. It is plain data, which workers can receive.
 """
 
 

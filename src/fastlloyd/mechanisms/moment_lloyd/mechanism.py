@@ -178,6 +178,6 @@ def _check_order(m: MomentMechanism) -> None:
         )
     if inside != sorted(inside, reverse=True) or inside[-1] or (any(inside) and not m.n_directions):
         raise PlanError(
-            "steps along directions come before those among all features, of which there is one at"
-            " least"
+            "steps along directions must come before steps among all features, and the"
+            " last step must be among all features"
         )

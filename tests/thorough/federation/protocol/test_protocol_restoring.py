@@ -396,7 +396,7 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
     ("match", "records"),
     [
         ("no entries of this run", []),
-        ("record 1 of this run, Upload, does not fit", CLIENT_RECORDS[6:]),
+        ("1 of .*, Upload, does not fit", CLIENT_RECORDS[6:]),
         (
             "1 of .*, Hello, .* begin with its Hello",
             changed(Hello, run_id=bytes(16)),
@@ -437,15 +437,15 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
             changed(Ready, signature=bytes(64)),
         ),
         (
-            "record 6 of this run, AllReady, .* client 'c1' did not sign that it is ready",
+            "entry 6 of .*, AllReady, .* client 'c1' did not sign that it is ready",
             changed(AllReady, signatures=ALL_READY.signatures[:1] + (bytes(64),) * 3),
         ),
         (
-            "record 6 of this run, AllReady, .* expected the 4 that share keys",
+            "entry 6 of .*, AllReady, .* expected the 4 that share keys",
             changed(AllReady, signatures=()),
         ),
         (
-            "record 4 of this run, KeyBox, .* to the group key was changed",
+            "entry 4 of .*, KeyBox, .* to the group key was changed",
             changed(KeyBox, commitment=bytes(32)),
         ),
         ("7 of .*, Broadcast, .* does not send", without(Upload)),
@@ -458,23 +458,23 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
             swapped(position(Broadcast, 1), position(Broadcast, 2)),
         ),
         (
-            "record 7 of this run, Upload, .* Upload of round 2 stands",
+            "entry 7 of .*, Upload, .* Upload of round 2 stands",
             swapped(position(Upload, 1), position(Upload, 2)),
         ),
         (
-            "record 7 of this run cannot be read: .*Expected `bytes` of length >= 8",
+            "entry 7 of .* cannot be read: .*Expected `bytes` of length >= 8",
             changed(Upload, nonce=bytes(7)),
         ),
         (
-            "record 7 of this run cannot be read: the payload of a message has 3 bytes",
+            "entry 7 of .* cannot be read: the payload of a message has 3 bytes",
             changed(Upload, payload=bytes(3)),
         ),
         (
-            "record 8 of this run, Broadcast, .* an upload of client 'c0' that it did not make",
+            "entry 8 of .*, Broadcast, .* an upload that client 'c0' did not make",
             changed(Upload, nonce=bytes(8)),
         ),
         (
-            "record 8 of this run, Broadcast, .* does not open",
+            "entry 8 of .*, Broadcast, .* does not open",
             changed(Broadcast, payload=bytes(56)),
         ),
         (
@@ -486,7 +486,7 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
             changed(Confirmation, signature=bytes(64)),
         ),
         (
-            "record 14 of this run, Confirmations, .* at least 3 are needed",
+            "entry 14 of .*, Confirmations, .* at least 3 are needed",
             changed(Confirmations, confirmed=()),
         ),
         ("end with KeyBox, in the middle of a step", CLIENT_RECORDS[: position(KeyBox) + 1]),
@@ -503,7 +503,7 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ("3 of .*, SealedKeys, .* for other clients", changed(SealedKeys, ciphertexts=())),
         ("3 of .*, SealedKeys, .* for other clients", changed(SealedKeys, deal=bytes(32))),
         (
-            "record 4 of this run, KeyBox, .* was sent 0 keys of pairs and 1 of the group",
+            "entry 4 of .*, KeyBox, .* was sent 0 keys of pairs and 1 of the group",
             changed(KeyBox, box=bytes(60)),
         ),
         (
@@ -537,7 +537,7 @@ def test_a_secret_that_is_gone_is_named(masks: Masks) -> None:
         for key in kept:
             without_it = {other: secret for other, secret in kept.items() if other != key}
             if key in needed:
-                with pytest.raises(LocalProtocolError, match=f"the secret kept as '{key}' is gone"):
+                with pytest.raises(LocalProtocolError, match=f"the secret '{key}' is gone"):
                     restored(name, without_it, records, masks)
             else:  # no mask is made of it
                 assert restored(name, without_it, records, masks).state is ClientState.FINISHED
@@ -670,7 +670,7 @@ def test_a_server_opens_no_round_before_all_have_made_keys_and_are_ready(masks: 
             if n == agreed and isinstance(following, AllReady):
                 continue
             kind = type(following).__name__
-            match = f"record {n + 1} of this run, {kind}, .* is {state} does not"
+            match = f"entry {n + 1} of .*, {kind}, .* is {state} cannot decide"
             with pytest.raises(LocalProtocolError, match=match):
                 restored_server([*records[:n], following], plan)
 
@@ -696,88 +696,88 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
     ("match", "records"),
     [
         (
-            "record 1 of this run, SealedKeys, .* a server that is joining does not decide it",
+            "entry 1 of .*, SealedKeys, .* a server that is joining cannot decide",
             SERVER_RECORDS[1:],
         ),
         (
-            "record 2 of this run, Broadcast, .* a server that is dealing does not",
+            "entry 2 of .*, Broadcast, .* a server that is dealing does not",
             [SERVER_RECORDS[0], *SERVER_RECORDS[3:]],
         ),
         (
-            "record 2 of this run, Deal, .* not name fewer",
+            "entry 2 of .*, Deal, .* not name fewer",
             [SERVER_RECORDS[0], *SERVER_RECORDS],
         ),
         (
-            "record 3 of this run, SealedKeys, .* is agreeing does not",
+            "entry 3 of .*, SealedKeys, .* is agreeing does not",
             [*SERVER_RECORDS[:2], *SERVER_RECORDS[1:]],
         ),
         (
-            "record 4 of this run, AllReady, .* is aggregating does not",
+            "entry 4 of .*, AllReady, .* is aggregating does not",
             [*SERVER_RECORDS[:3], *SERVER_RECORDS[2:]],
         ),
         (
-            "record 4 of this run, Deal, .* is aggregating does not",
+            "entry 4 of .*, Deal, .* is aggregating does not",
             [*SERVER_RECORDS[:3], *SERVER_RECORDS],
         ),
         (
-            "record 4 of this run, Broadcast, .* is aggregating does not",
+            "entry 4 of .*, Broadcast, .* is aggregating does not",
             [*SERVER_RECORDS[:3], *SERVER_RECORDS[4:]],
         ),
         (
-            "record 3 of this run, AllReady, .* client 'c0' did not sign that it is ready",
+            "entry 3 of .*, AllReady, .* client 'c0' did not sign that it is ready",
             server_changed(2, signatures=(bytes(64),) * 4),
         ),
         (
-            "record 2 of this run, SealedKeys, .* no client that",
+            "entry 2 of .*, SealedKeys, .* no client that",
             server_changed(1, ciphertexts=()),
         ),
         (
-            "record 2 of this run, SealedKeys, .* is not signed by its maker",
+            "entry 2 of .*, SealedKeys, .* is not signed by its maker",
             server_changed(1, commitment=bytes(32)),
         ),
         (
-            "record 8 of this run, Abort, .* the run was finished before",
+            "entry 8 of .*, Abort, .* the run was finished before",
             [*SERVER_RECORDS, Abort("late")],
         ),
         (
-            "record 2 of this run, Deal, .* the run was aborted before",
+            "entry 2 of .*, Deal, .* the run was aborted before",
             [Abort("early"), *SERVER_RECORDS],
         ),
-        ("record 1 of this run, Hello, .* does not decide it", [INBOX_SAID["c0"]]),
+        ("entry 1 of .*, Hello, .* cannot decide", [INBOX_SAID["c0"]]),
         (
-            "record 1 of this run, Deal, .* at least 3 are needed",
+            "entry 1 of .*, Deal, .* at least 3 are needed",
             server_changed(0, hellos=DEALT[:2]),
         ),
         (
-            "record 1 of this run, Deal, .* holds another plan",
+            "entry 1 of .*, Deal, .* holds another plan",
             server_changed(0, hellos=(*DEALT[:3], OTHER_HELLO)),
         ),
         (
-            "record 2 of this run, Deal, .* at least 3",
+            "entry 2 of .*, Deal, .* at least 3",
             [SERVER_RECORDS[0], Deal(BEGINNING, 2, DEALT[:2])],
         ),
         (
-            "record 2 of this run, Deal, .* not name fewer",
+            "entry 2 of .*, Deal, .* not name fewer",
             [Deal(BEGINNING, 1, DEALT[:3]), Deal(BEGINNING, 2, DEALT)],
         ),
         (
-            "record 2 of this run, SealedKeys, .* is dealing does not",
+            "entry 2 of .*, SealedKeys, .* is dealing does not",
             server_changed(1, deal=bytes(32)),
         ),
         (
-            "record 4 of this run cannot be read: .* bytes of nonces for",
+            "entry 4 of .* cannot be read: .* bytes of nonces for",
             server_changed(3, nonces=bytes(8)),
         ),
         (
-            "record 4 of this run, Broadcast, .* at least 3 are needed",
+            "entry 4 of .*, Broadcast, .* at least 3 are needed",
             server_changed(3, members=b"\x03", nonces=bytes(16)),
         ),
         (
-            "record 4 of this run cannot be read: the payload of a message",
+            "entry 4 of .* cannot be read: the payload of a message",
             server_changed(3, payload=b""),
         ),
         (
-            "record 7 of this run, Confirmations, .* 2 clients; at least 3",
+            "entry 7 of .*, Confirmations, .* 2 clients; at least 3",
             server_changed(6, confirmed=CONFIRMED[:2]),
         ),
     ],
@@ -940,6 +940,6 @@ def test_a_stored_record_that_this_version_cannot_read_is_named() -> None:
     stored = [encode(record) for record in SERVER_RECORDS[:2]]
     assert decode_records(stored, PLAN) == SERVER_RECORDS[:2]
     with pytest.raises(
-        LocalProtocolError, match=r"record 3 of this run cannot be read: .* Nothing was sent"
+        LocalProtocolError, match=r"entry 3 of .* cannot be read: .* Nothing was sent"
     ):
         decode_records([*stored, older], PLAN)

@@ -105,7 +105,7 @@ def test_both_are_told_why_and_a_run_of_too_few_ends() -> None:
     names = ALL_BUT_THREE[6].names
     server = agreeing(ALL_BUT_THREE[6], names)
     said = server.receive("c3", BadKeys(server._agreed.key_set.digest, ("c1", "c2")))
-    why = "the key of client c1 for client c3 does not fit"
+    why = "the key of client c1 for client c3 is not valid"
     told = {a.to: a.message for a in said if isinstance(a, Send) and a.to in ("c1", "c3")}
     assert [getattr(told[name], "reason", "") for name in ("c1", "c3")] == [
         f"the run goes on without client {name}: {why}" for name in ("c1", "c3")
@@ -116,5 +116,5 @@ def test_both_are_told_why_and_a_run_of_too_few_ends() -> None:
     server.receive("c5", BadKeys(server._agreed.key_set.digest, ("c0",)))
     assert server.state is ServerState.ABORTED
     assert server.outcome is not None
-    assert "the key of client c0 for client c5 does not fit" in (server.outcome.reason or "")
+    assert "the key of client c0 for client c5 is not valid" in (server.outcome.reason or "")
     assert "at least 3 are needed" in (server.outcome.reason or "")

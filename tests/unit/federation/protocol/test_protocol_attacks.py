@@ -301,7 +301,7 @@ def test_w13_in_the_last_round_the_confirmations_show_it(masks: Masks) -> None:
     assert client.state is ClientState.CONFIRMING  # one wrong sum opens; nothing is kept of it
     with pytest.raises(
         RemoteProtocolError,
-        match="client 'c0' ended the run with other messages or other centroids",
+        match="client 'c0' ended the run",
     ):
         client.receive(inbox[6])
 
@@ -464,9 +464,7 @@ def test_w16_messages_of_another_round_do_not_pass_for_this_one(masks: Masks) ->
     assert isinstance(first, Broadcast)
     again = msgspec.structs.replace(first, round=2)
     client = client_after(federation, "c1", inbox[:4])
-    with pytest.raises(
-        RemoteProtocolError, match="names an upload of client 'c1' that it did not make"
-    ):
+    with pytest.raises(RemoteProtocolError, match="names an upload that"):
         client.receive(again)
     # not even to a client that is not in it
     (upload,) = (u for u in client_after(federation, "c1", inbox[:4]).resend())
@@ -583,7 +581,7 @@ def test_a_server_cannot_pass_another_sum_for_that_of_the_loss() -> None:
             broadcast, payload=round_before.payload
         ),
         "at least 2 are needed": among(plan.names, broadcast, {"c1": None, "c2": None}),
-        "that it did not make": among(plan.names, broadcast, {"c0": bytes(8)}),
+        "names an upload that": among(plan.names, broadcast, {"c0": bytes(8)}),
     }
     for match, lie in lies.items():
         client = client_after(federation, "c0", before)

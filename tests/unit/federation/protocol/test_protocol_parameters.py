@@ -402,8 +402,8 @@ def test_a_server_takes_up_no_parameters_that_it_cannot_have_stored() -> None:
     records = table.recorded[SERVER]
     at = next(i for i, message in enumerate(records) if isinstance(message, Parameters))
     for wrong, match in [
-        ([*records[:at], *records[at + 1 :]], "a server that is settling does not decide it"),
-        ([*records[: at + 1], *records[at:]], "a server that is aggregating does not decide it"),
+        ([*records[:at], *records[at + 1 :]], "a server that is settling cannot decide"),
+        ([*records[: at + 1], *records[at:]], "a server that is aggregating cannot decide"),
         ([*records[:at], msgspec.structs.replace(records[at], client="nobody")], "names 'nobody'"),
         (
             [*records[:at], msgspec.structs.replace(records[at], box=b"")],
@@ -578,7 +578,7 @@ def test_after_the_last_sum_no_other_is_awaited(extra: int) -> None:
     last = [m for m in table.recorded["c2"] if isinstance(m, Broadcast)][-1]
     size = LIMITS.payload_bytes[0 if extra else N_ROUNDS - 1]
     lie = msgspec.structs.replace(last, round=N_ROUNDS + extra, payload=bytes(size))
-    refuses(table.clients["c2"], decode(encode(lie), LIMITS), "is neither that of the open round")
+    refuses(table.clients["c2"], decode(encode(lie), LIMITS), "is neither the broadcast")
 
 
 def test_parameters_out_of_range_end_the_run_and_name_who_made_them() -> None:

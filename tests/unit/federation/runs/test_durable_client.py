@@ -207,10 +207,7 @@ def test_a_store_that_is_younger_than_the_plan_says_joins_nothing(
         for n_events in (0, 3):
             for number in range(n_events):
                 wiped.append([LimitSet(dataset=f"other-{number}", epsilon=1.0, delta=0.0)])
-            said = (
-                rf"is an old copy: the plan remembers {before.length} events of it and it holds"
-                rf" {n_events};"
-            )
+            said = rf"is an old copy: the plan remembers {before.length}"
             with pytest.raises(StateError, match=said):
                 reservation(wiped, later, "c0", dataset=DATASET, fingerprint=FINGERPRINT)
         while wiped.position.length < before.length:
@@ -510,9 +507,7 @@ def test_a_client_that_dies_when_it_takes_a_sum_opens_no_other_set_of_that_round
         client.receive(second)
         assert watch.tried["c1", 1] == {encode(second)}
         return
-    with pytest.raises(
-        RemoteProtocolError, match="is neither that of the open round, 2, nor one that came before"
-    ):
+    with pytest.raises(RemoteProtocolError, match="neither the broadcast of"):
         client.receive(second)
     assert watch.tried["c1", 1] == {encode(first)}
 
@@ -564,10 +559,10 @@ def test_an_old_copy_of_the_store_is_refused_once_the_server_remembers_more(
         assert remembered.length > store.position.length
         with pytest.raises(
             StateError,
-            match=r"is an old copy: the server remembers \d+ events of it and it holds \d+;",
+            match=r"is an old copy: it has \d+ events",
         ):
             client.attached(remembered)
-        with pytest.raises(StateError, match=r"remembers 1 events of it and it holds others;"):
+        with pytest.raises(StateError, match=r"events differ from the 1 "):
             client.attached(LogPosition(1, bytes(32)))
         client.attached(LogPosition(0, bytes(32)))
         client.attached(LogPosition(1, store.head_at(1)))

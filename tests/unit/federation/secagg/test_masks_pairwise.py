@@ -254,7 +254,7 @@ def test_no_upload_is_hidden_twice_under_one_context_whatever_its_nonce() -> Non
         for field, value in OTHER_FIELDS.items():
             scheme.hide(plain, CONTEXT, name, NONCES[name])
             for again, nonce in ((CONTEXT, NONCES[name]), (replace(CONTEXT), bytes([9] * 8))):
-                with pytest.raises(LocalProtocolError, match="this mask has hidden an upload"):
+                with pytest.raises(LocalProtocolError, match="this mask was already"):
                     scheme.hide(plain, again, name, nonce)
             scheme.hide(plain, replace(CONTEXT, **{field: value}), name, NONCES[name])
 

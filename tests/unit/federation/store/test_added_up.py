@@ -157,7 +157,7 @@ def test_a_sum_that_is_not_that_of_its_runs_is_refused_by_whoever_reads_all() ->
         with pytest.raises(StateError, match="sums in the event"):
             history.followed_by([each])
     history.add(event)
-    with pytest.raises(StateError, match="is added up with others"):
+    with pytest.raises(StateError, match="part of a sum"):
         history.add(HandedBack(run_id=list(history.runs)[1], numbers=(2,)))
     assert not history.due()
 

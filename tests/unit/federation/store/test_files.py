@@ -123,9 +123,9 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         ),
         (
             "UPDATE secrets SET bytes = zeroblob(32) WHERE name = 'key'",
-            "a secret is not the one that was kept",
+            "a secret is not",
         ),
-        ("UPDATE secrets SET run_id = zeroblob(15) WHERE name = 'key'", "a secret of no open run"),
+        ("UPDATE secrets SET run_id = zeroblob(15) WHERE name = 'key'", "a run that is not open"),
         ("DELETE FROM secrets WHERE name = 'fingerprint'", "its key for fingerprints is missing"),
         ("CREATE TABLE more (x)", "changed by another program"),
         ("DROP TABLE secrets", "changed by another program"),
@@ -221,7 +221,7 @@ def test_a_store_with_a_second_name_is_refused_for_it_would_have_a_second_lock(
     other = path.with_name("other.store")
     link(other, path)
     for attempt in (Store.open, read):
-        with pytest.raises(StateError, match="a store has one name"):
+        with pytest.raises(StateError, match="remove the links"):
             attempt(other)
 
 
@@ -237,15 +237,14 @@ def test_where_there_is_no_store_the_sentence_says_why_and_what_to_do(
         return str(refused.value).removeprefix(f"there is no store {path}")
 
     assert (
-        said()
-        == ": correct the path; a ledger is made by the first run that says --new-dataset, or by"
-        " `fastlloyd ledger limit --new`, and the store of an identity when that is first used"
+        said() == ": correct the path; the first run with --new-dataset makes a ledger, and so does"
+        " `fastlloyd ledger limit --new`. The first use of an identity makes its store"
     )
     (tmp_path / "clinic-a.identity.toml").touch()
     beside = tmp_path / "clinic-a.identity.toml"
     assert (
         said()
-        == f" yet: it is made when {beside} is first used, as by `fastlloyd join` or `fastlloyd"
+        == f" yet: the first use of {beside} makes it, for example `fastlloyd join` or `fastlloyd"
         " serve`"
     )
     path.mkdir()

@@ -52,7 +52,7 @@ def test_a_store_without_its_log_is_refused(
     path, position = killed(tmp_path, role)
     log_of(path).unlink()
     said = (
-        r"damaged, or an old copy: it holds 0 events, and clinic-a\.store-head knows of"
+        r"damaged or an old copy: it has 0 events, and clinic-a\.store-head counts"
         rf" {position.length}; .*ledger\.md$"
     )
     with pytest.raises(StateError, match=said):
@@ -71,9 +71,7 @@ def test_an_old_copy_beside_the_newest_head_file_is_refused(
         file.unlink(missing_ok=True)
     for file in layout.files(old)[:2]:
         file.rename(store.path.with_name(file.name))
-    with pytest.raises(
-        StateError, match=r"an old copy: it holds 1 events, and clinic-a\.store-head knows of 2"
-    ):
+    with pytest.raises(StateError, match=r"it has 1 events, and clinic-a\.store-head counts 2"):
         attempt(store.path)
 
 
@@ -102,7 +100,7 @@ def test_the_head_file_of_another_store_that_holds_nothing_is_refused(
         pass
     head_path(other.path).replace(head_path(store.path))
     with pytest.raises(
-        StateError, match=r"it holds 0 events, and clinic-a\.store-head knows of others"
+        StateError, match=r"it has 0 events, and clinic-a\.store-head counts others"
     ):
         attempt(store.path)
 

@@ -106,7 +106,7 @@ def test_nobody_else_may_read_the_keys(tmp_path: Path) -> None:
         Store.open(store.path)
     keys.unlink()
     keys.hardlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StateError, match="has other names"):
+    with pytest.raises(StateError, match="has hard links"):
         Store.open(store.path)
 
 
@@ -156,7 +156,7 @@ def test_no_sealed_row_stands_in_for_another(statement: str, tmp_path: Path) -> 
         store.append([event], messages=[message], secrets={(A, "other"): SECRET})
     with tampered(store.path) as connection:
         connection.execute(statement)
-    with Store.open(store.path) as store, pytest.raises(StateError, match="another key than"):
+    with Store.open(store.path) as store, pytest.raises(StateError, match="the wrong key"):
         store.secrets(A)
 
 
@@ -225,13 +225,13 @@ def _of_another_run(path: Path) -> None:
 
 
 HARM: dict[str, tuple[Callable[[Path], None], str]] = {
-    "missing": (_lose, "has no key of run"),
-    "empty": (_empty, "has no key of run"),
-    "torn": (_tear, "is damaged and has no key of run"),
-    "cut off": (_cut, "is damaged and has no key of run"),
-    "a bit flipped": (_flip, "is damaged and has no key of run"),
-    "of another store": (_foreign, "has another key than that of run"),
-    "of another run": (_of_another_run, "has no key of run"),
+    "missing": (_lose, "has no key"),
+    "empty": (_empty, "has no key"),
+    "torn": (_tear, "is damaged and has no key"),
+    "cut off": (_cut, "is damaged and has no key"),
+    "a bit flipped": (_flip, "is damaged and has no key"),
+    "of another store": (_foreign, "the wrong key"),
+    "of another run": (_of_another_run, "has no key"),
 }
 
 

@@ -16,7 +16,7 @@ def test_a_port_that_another_has_and_one_that_is_free_are_told_apart() -> None:
         taken.listen(1)
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert "another program listens" in listening.why_not(address)
-    assert "give the same command again" in listening.why_not(address)
+    assert "the same command" in listening.why_not(address)
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1:8443", "[2001:db8::1]:8443"])
@@ -27,7 +27,7 @@ def test_an_address_of_another_machine_is_called_that(address: str) -> None:
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "x" * 64 + ".example"])
 def test_a_name_without_a_host_is_called_that(name: str) -> None:
-    assert "no host of that name" in listening.why_not(f"{name}:8443")
+    assert "cannot be resolved" in listening.why_not(f"{name}:8443")
 
 
 @pytest.mark.parametrize(
