@@ -82,7 +82,8 @@ def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(
     assert [r["intervals_per_feature"][-1] for r in said["bounds"]["rounds"]] == [4096, 512]
     assert said["n_rounds"] == 2 + len(said["rounds"])
     assert (
-        "the noisy answers before the run, the bounds, within the same budget" in said["protected"]
+        "the noisy answers that found the bounds, and the bounds, within the same budget"
+        in said["protected"]
     )
     bounds = tomllib.loads(Path("result/bounds.toml").read_text())["bounds"]
     for (low, high), centres, reach in zip(bounds.values(), CENTRES.T, (40, 4), strict=True):

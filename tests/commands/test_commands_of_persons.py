@@ -215,14 +215,8 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(
             "One patient: all rows under one id, at up to 2 organisations; each patient counts once"
             " at each organisation"
         ),
-        (
-            "Rows that stand under a wrong id, or under several, are protected as if they were"
-            " other people's"
-        ),
-        (
-            "Whoever is at more organisations is protected with a larger epsilon at delta ="
-            " 6.66667e-05:"
-        ),
+        "Rows under a wrong id",
+        "A person at more organisations is protected with a larger epsilon at delta = 6.66667e-05:",
         "asks for the number of patients and their mean",
         "The rows of a patient count as one record.",
         "per expected patient.",

@@ -60,7 +60,7 @@ def test_the_loss_of_a_simulation_may_be_missed_like_a_round(fastlloyd: Command)
     code, out, _ = fastlloyd("simulate", "data.csv", *PUBLIC, *options)
     assert code == 0
     assert "Loss: client-1, client-3, client-4; without client-2" in out
-    assert "It is the loss of the records of 3 of 4 clients." in " ".join(out.split())
+    assert "records of 3 of 4 clients." in " ".join(out.split())
     rounds = strict(Path("result/rounds.json").read_text())
     assert rounds[2] == {"round": 3, "included": ["client-1", "client-3", "client-4"], "of": "loss"}
     stated, plan = (

@@ -156,9 +156,9 @@ def test_a_chosen_column_that_is_no_number_is_refused_at_the_door_with_those_tha
     else:
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table)
-    there = "the numeric ones are 'age', 'n'"
+    there = "the numeric columns are 'age', 'n'"
     for columns, ending in (
-        (None, f"; choose others with --columns ({there})"),
+        (None, f"; choose other columns with --columns ({there})"),
         (["age", "odd"], f"; {there}"),
     ):
         # bound now

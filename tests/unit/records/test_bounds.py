@@ -192,9 +192,9 @@ def test_a_misspelt_column_and_bounds_of_its_right_name_are_named_together() -> 
     assert (
         sentence
         == "bounds: column 'systolic' is unknown (did you mean 'systolc'?); there are 'age',"
-        " 'systolc'; 'systolc' has none: if one name is misspelt, correct that one"
+        " 'systolc'. Bounds are missing for 'systolc'; correct the name if it is misspelt"
     )
-    assert "; 'bmi', 'systolc' have none" in refusal(
+    assert "missing for 'bmi', 'systolc'" in refusal(
         lambda: parse_bounds("age=0:9,systolic=8:20", ["age", "bmi", "systolc"])
     )
 

@@ -117,7 +117,7 @@ def test_nothing_pickled_is_unpickled(folder: Path, monkeypatch: pytest.MonkeyPa
         ({"a.npy": saved(np.ones(3)), "b.npy": saved(np.ones(4))}, "'a' and 'b' differ in length"),
         (
             {"a.npy": saved(np.ones(3)), "notes.txt": SECRET.encode()},
-            "'notes.txt' in it is not an array",
+            "'notes.txt', which is not",
         ),
         ({"a.npy": SECRET.encode()}, "not a file that NumPy saved"),
     ],

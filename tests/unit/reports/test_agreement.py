@@ -78,7 +78,7 @@ def test_the_page_has_digest_and_fingerprints_in_groups_and_what_is_agreed(
         "Against those who pool what they see",
         "who was 50 % certain before",
         "A person with several records",
-        "two organisations each takes its own numbers away",
+        "two organisations, each can",
         "As `fastlloyd ledger show` says: epsilon ____________ at delta __________",
     ):
         assert said in words(text), said

@@ -199,7 +199,7 @@ class ServerSharing:
         if sender in self.ready:
             raise RemoteProtocolError(f"client {sender!r} said before that all keys are valid")
         maker = said.makers[0]
-        why = f"the key of client {maker} for client {sender!r} is not valid"
+        why = f"the key of client {maker} for client {sender} is not valid"
         return self._deal_without(BadKeys, dict.fromkeys([maker, sender], why), f"{why}; ")
 
     def _deal_without(self, event: type, left_out: Mapping[str, str], why: str = "") -> list[Step]:

@@ -533,7 +533,7 @@ def test_a_ring_too_narrow_for_the_caps_is_refused_in_a_file_too() -> None:
     text = design(cap=10**6).to_toml()
     with pytest.raises(
         PlanError,
-        match=r"^plan\.toml: the sums of this plan need a ring of \d+ bits and ring_bits = 32",
+        match=r"^plan\.toml: the sums of this plan need a ring of \d+ bits, but ring_bits is 32",
     ):
         Plan.from_toml(reseal(text, setting("ring_bits", value=32)))
 

@@ -385,7 +385,7 @@ def test_a_proposal_without_its_sum_and_a_sum_that_goes_on_without_its_proposal_
         ),
         (
             [*records[:at], Proposal(3, bytes(16), bytes(LIMITS.box_bytes[3]), bytes(64))],
-            "Proposal of round 3 stands",
+            "Proposal belongs to",
         ),
     ]:
         table.recorded["c0"] = wrong

@@ -144,7 +144,7 @@ def test_too_few_records_are_counted_with_the_noise_of_all_shares() -> None:
     needed = 35 * float(alone.rounds[0].scale) / 3  # of each client's records
     with pytest.raises(
         PlanError,
-        match="records: too few to find bounds of 2 features with epsilon 3, which takes about",
+        match="records, too few to find bounds of 2 features with epsilon 3. About",
     ):
         plan(cap=int(1.2 * needed), **common)
     assert plan(cap=int(1.3 * needed), **common).mechanism.n_records > 3 * needed
@@ -158,7 +158,7 @@ def test_a_plan_is_read_as_it_was_written_and_says_what_it_is_for() -> None:
     assert (
         "Round 1 counts persons in 8, 64, 512 and 4,096 equal intervals of the outer range" in text
     )
-    assert "and how they spread over each feature" in text
+    assert "their spread in each feature" in text
     assert "centroid" not in text
     statement = plan_statement(p)
     assert statement["outer_range"] == {"age": [-1000.0, 1000.0], "size": [-10.0, 10.0]}

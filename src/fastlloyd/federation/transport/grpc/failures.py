@@ -38,8 +38,8 @@ _REFUSED: Final = (
     " (or has expired, or the server's clock is wrong)"
 )
 _LOST: Final = (
-    "the connection to {address} was lost, and a new one was closed before TLS"
-    " was set up: the server is busy or restarting, or the network is unreliable"
+    "the connection to {address} was lost, and a new one was closed before it was"
+    " complete: the server is busy or restarting, or the network is unreliable"
 )
 # what gRPC says: what is wrong with the certificate that a server showed
 _CERTIFICATE_OF_SERVER: Final = (
