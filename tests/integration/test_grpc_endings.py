@@ -208,15 +208,18 @@ def test_another_process_takes_a_place_when_it_speaks_and_both_and_the_server_ar
             await second.write(hello)
             refusal = await answer(site, first)
             assert isinstance(refusal, Refused)
-            assert f"that one is at 127.0.0.1, and this one at {host}" in refusal.reason
-            assert "stop one of them for good" in refusal.reason
+            assert (
+                f"the other process is at 127.0.0.1, and this process is at {host}"
+                in refusal.reason
+            )
+            assert "stop one of the two" in refusal.reason
             if host != "127.0.0.1":  # else it may be the same one, started again
                 assert await answer(site, second) == Twice(host)
             assert server.connected == {"c0"}
 
     within(test)
     (line,) = said("is used twice")
-    assert f"at 127.0.0.1 took the place of one at {host}" in line
+    assert f"at 127.0.0.1 took the place of a process at {host}" in line
 
 
 def test_a_process_whose_store_is_not_the_one_that_was_seen_throws_nobody_out(
@@ -275,7 +278,7 @@ def test_a_client_that_is_told_of_its_double_says_so_and_goes_on(
             assert await running is None
 
     within(test)
-    assert "make sure that the other one is stopped for good" in caplog.text
+    assert "make sure that the other process" in caplog.text
 
 
 @pytest.mark.parametrize(

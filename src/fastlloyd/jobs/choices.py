@@ -43,8 +43,8 @@ NEEDS_RANGE = (
 
 
 NEEDS_CAP = (
-    "n_records is missing: state a round number above the number of {many}; with n_records"
-    " from-data it is taken from the data: NOT PRIVATE"
+    "n_records is missing: state a round number above the number of {many}; with"
+    " n_records from-data the cap is taken from the data: NOT PRIVATE"
 )
 
 

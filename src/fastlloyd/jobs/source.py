@@ -42,7 +42,7 @@ from fastlloyd.records.table import ids_of, numbered
 
 S_co = TypeVar("S_co", bound="Source", covariant=True)
 UNKNOWN = Domain(features=("x",), lower=(-1.0,), upper=(1.0,))
-"""Domain that stands for one that is not known yet."""
+"""Placeholder for a domain that is not known yet."""
 
 
 class Source(Protocol):

@@ -205,9 +205,7 @@ class CappedRecords:
         self, records: Records, mechanism: AnyRun, check_cap: Callable[[int], None]
     ) -> None:
         if records.domain != mechanism.domain:
-            raise DataError(
-                "the records are grid points of another domain than that of the mechanism"
-            )
+            raise DataError("the records are grid points of another domain than the mechanism's")
         if records.share_bits != mechanism.share_bits:
             raise DataError(
                 "the mechanism protects persons and the records have no shares of persons, or the"

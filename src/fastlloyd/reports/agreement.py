@@ -40,11 +40,11 @@ def page(plan: Plan, spent: str | None = None) -> str:
         f"{PAGE_HEADING}\n{'=' * len(PAGE_HEADING)}",
         f"Digest of the plan (SHA-256):\n\n{_digest(plan.digest.hex())}",
         _filled(
-            "Before you sign: run `fastlloyd plan digest plan.toml` on your own machine, on the"
-            " file you were sent, and compare all 64 digits with those above. Ask each party, over"
-            " a different channel from the one the plan came by, for the fingerprint that"
-            " `fastlloyd keygen` showed it, and compare that too. If one digit differs, do not sign"
-            " and do not take part."
+            "Before you sign: run `fastlloyd plan digest plan.toml` on your own machine,"
+            " on the file you were sent, and compare all 64 digits with those above. Ask"
+            " each party for the fingerprint that `fastlloyd keygen` showed, over a"
+            " different channel from the plan's, and compare the fingerprint too. If one"
+            " digit differs, do not sign and do not take part."
         ),
         "What is agreed\n--------------\n" + "\n".join(_item(line) for line in _agreed(plan)),
         "What it protects\n----------------\n"

@@ -158,7 +158,7 @@ def _read_exact(path: Path, domain: Domain) -> _ExactCentroids:
         domain.features
     ):
         raise DataError(
-            f"{path} does not belong to the settings beside it: its features are not theirs"
+            f"{path} does not belong to the settings beside it: the settings have other features"
         )
     if [cluster.cluster for cluster in read.clusters] != list(range(len(read.clusters))):
         raise DataError(
@@ -185,7 +185,7 @@ def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> I
     )
     if values.shape != shape or not np.isfinite(values).all():
         raise DataError(
-            f"{path} does not belong to the settings beside it: it does not hold a finite centroid"
+            f"{path} does not belong to the settings beside it: expected a finite centroid"
             f" for each of their {mechanism.n_clusters} clusters"
         )
     with np.errstate(over="ignore"):  # an infinity is beyond the grid

@@ -181,7 +181,7 @@ EXACT_CHANGES: dict[str, tuple[Callable[[str], str], str]] = CENTROID_CHANGES | 
     ),
     "another order of features": (
         _content(lambda c: c["features"].reverse()),
-        "features are not theirs",
+        "other features",
     ),
     "another order of clusters": (
         _content(lambda c: c["clusters"].reverse()),

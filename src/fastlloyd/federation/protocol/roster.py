@@ -231,8 +231,8 @@ class KeySet:
             verify(self.hellos[maker].run_key, signature, statement)
         except RemoteProtocolError:
             raise RemoteProtocolError(
-                f"the key of client {maker!r} for client {recipient!r} is not signed by its maker:"
-                " it was changed on the way"
+                f"the key of client {maker!r} for client {recipient!r} is not signed by its"
+                " maker: the key was changed on the way"
             ) from None
 
     def transcript(self, commitment: bytes) -> bytes:
@@ -258,7 +258,8 @@ class KeySet:
         except RemoteProtocolError:
             raise RemoteProtocolError(
                 f"client {client!r} did not sign that it is ready for round {round} with these"
-                " keys: it was shown other keys, or its message was changed on the way"
+                " keys: the client was shown other keys, or its message was changed on the"
+                " way"
             ) from None
 
     def check_all_ready(self, ready: AllReady, transcript_hash: bytes) -> None:
@@ -294,8 +295,8 @@ class KeySet:
             verify(self.hellos[client].run_key, parameters.signature, statement)
         except RemoteProtocolError:
             raise RemoteProtocolError(
-                f"the parameters for round {parameters.round} are not signed by client {client!r},"
-                " whom they name: they were changed on the way"
+                f"the parameters for round {parameters.round} are not signed by the client"
+                f" that they name, {client!r}: the parameters were changed on the way"
             ) from None
 
     def check_confirmation(self, client: str, confirmation: Confirmation) -> None:
@@ -308,8 +309,8 @@ class KeySet:
             )
         except RemoteProtocolError:
             raise RemoteProtocolError(
-                f"the confirmation of client {client!r} is not signed by it: it was changed on"
-                " the way"
+                f"the confirmation of client {client!r} is not signed by that client: the"
+                " confirmation was changed on the way"
             ) from None
 
     def _statement(self, label: bytes, client: str, *fields: bytes) -> bytes:

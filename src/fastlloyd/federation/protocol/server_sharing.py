@@ -83,7 +83,7 @@ class ServerSharing:
 
     def deadline(self) -> list[Step]:
         """Share keys again without the clients that have not answered."""
-        return self._deal_without(Deadline, dict.fromkeys(self.awaited, "it was too late"))
+        return self._deal_without(Deadline, dict.fromkeys(self.awaited, "the client was too late"))
 
     def go_on(self, event: type) -> list[Step]:
         """Share keys again if one of these clients has left."""

@@ -277,21 +277,21 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> 
     begun = run.reserved
     if begun is None or begun.plan_digest != plan.digest:
         raise StateError(
-            f"run {plan.run_id} was begun with another plan of the same run id; ask for the plan"
-            " that was agreed"
+            f"run {plan.run_id} was begun with another plan that has the same run id; ask"
+            " for the plan that was agreed"
         )
     if begun.client != name:
         raise StateError(f"run {plan.run_id} was begun as client {begun.client!r}, not as {name!r}")
     if same(begun.dataset) != same(dataset.name):
         raise StateError(
-            f"run {plan.run_id} was begun with --dataset {begun.dataset}; go on with the same name"
+            f"run {plan.run_id} was begun with --dataset {begun.dataset}; pass the same name"
         )
     if run.may_begin_again:
         cost = plan_cost(plan, dataset.rows_are)
         if begun.cost != cost:
             raise StateError(
-                f"run {plan.run_id} was begun with another --rows-are; go on with the same (in"
-                " Python, rows_are=...)"
+                f"run {plan.run_id} was begun with another value of --rows-are; use the same"
+                " value (in Python, rows_are=...)"
             )
         check(store.history, dataset.name, cost)
         return None
@@ -318,7 +318,7 @@ def reservation(
         )
     if not fingerprint.goes_on_with(begun):
         raise StateError(
-            f"run {plan.run_id} was begun with other records or ids; go on with the same file,"
+            f"run {plan.run_id} was begun with other records or ids; pass the same file,"
             " columns and treatment of missing cells"
         )
     return None

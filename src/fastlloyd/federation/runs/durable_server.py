@@ -181,7 +181,8 @@ class DurableServer(DurableParty[ServerSession]):
         now = self._session.hello_of(name)
         if self.outcome is None and now is not None and hello_digest(now) != hello:
             raise RemoteProtocolError(
-                f"the Leave of client {name!r} is for other keys than those it has joined with"
+                f"the Leave of client {name!r} names other keys than the keys with which the"
+                " client joined"
             )
         return self.left(name)
 

@@ -177,6 +177,6 @@ def check_goes_on(run: Run, who: str) -> None:
     if run.ended is not None and not run.may_begin_again:
         ending = run.ended.reason or "it finished"
         raise StateError(
-            f"run {run.run_id.hex()} has ended{who} ({ending}); a plan is good for one run:"
-            " renew it"
+            f"run {run.run_id.hex()} has ended{who} ({ending}); a plan is for one run"
+            " only: renew the plan"
         )

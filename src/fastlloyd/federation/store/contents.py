@@ -112,7 +112,7 @@ def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
     ).fetchall()
     if tuple(sql for (sql,) in layout) != SCHEMA:
         raise StateError(
-            f"{path} was changed by another program: its tables are not those of a store"
+            f"{path} was changed by another program: its tables are not the tables of a store"
         )
 
 
@@ -263,7 +263,7 @@ def _check_newest(
             f"{path} is damaged or an old copy: it has {holds} events, and {head} counts"
             f" {known.length}"
             if known.length > holds
-            else f"{path} is damaged or an old copy: its events are not those of {head}"
+            else f"{path} is damaged or an old copy: its events do not match {head}"
         )
         raise StateError(
             f"{fault}; neither file was changed: keep both, and see docs/how-to/ledger.md"

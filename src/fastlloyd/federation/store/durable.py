@@ -122,7 +122,7 @@ class Store:
         if identity not in (None, self.identity):
             raise StateError(
                 f"{self.path} belongs to the signing key {self.identity.hex()[:16]}..., not to"
-                f" {identity.hex()[:16]}...; use the identity it was made for"
+                f" {identity.hex()[:16]}...; use the identity that the store was made for"
             )
 
     @property

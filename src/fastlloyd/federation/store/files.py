@@ -266,8 +266,7 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     if connection.execute("PRAGMA secure_delete = ON").fetchone() != (1,):
         raise StateError(
-            "this build of SQLite cannot overwrite what is deleted; install Python with its own"
-            " SQLite"
+            "this build of SQLite cannot overwrite deleted data; install Python with its own SQLite"
         )
 
 

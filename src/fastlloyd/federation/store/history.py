@@ -271,7 +271,8 @@ class History:
         known = self.runs.get(event.run_id)
         if known is not None and not _is_again(known, event):
             raise StateError(
-                f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it"
+                f"run {event.run_id.hex()} was joined before; a plan is for one run only:"
+                " renew the plan"
             )
         if (name := self._spelled(event.dataset)) not in self.used:
             first = {

@@ -17,8 +17,8 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport.party import ClientDriver, answer, perform
 
 Link = Callable[[str, str, Message, bytes], Iterable[bytes]]
-"""(sender, recipient, message, its bytes) -> what arrives: nothing, the bytes, the bytes twice,
-other bytes.
+"""Function from sender, recipient, message and its bytes to the bytes that arrive: none, the same
+bytes, the same bytes twice, or other bytes.
 """
 
 

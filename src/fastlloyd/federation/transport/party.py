@@ -205,7 +205,7 @@ def take_part(session: ClientSession, wire: Wire) -> ClientResult | Ended:
 
 
 Request = Send | Finish
-"""What a party asks of its transport."""
+"""Request of a party to its transport."""
 
 
 class Party(Protocol):

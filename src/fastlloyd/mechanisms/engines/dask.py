@@ -67,9 +67,9 @@ class DaskEngine:
             )
         if holds_keys and not has_tls and not _is_here(address):
             raise EngineError(
-                f"the Dask cluster at {address} is on another machine: without TLS, whoever reaches"
-                " its ports can run code in this command, which holds your keys; name it as"
-                f" tls://{address}, or use a cluster on this machine"
+                f"the Dask cluster at {address} is on another machine: without TLS, anyone who"
+                " reaches its ports can run code in this command, which holds your keys; name"
+                f" the cluster as tls://{address}, or use a cluster on this machine"
             )
         distributed = _imported("distributed")
         protocol = "tls" if has_tls else "tcp"

@@ -150,5 +150,5 @@ def check_largest(square: float, units: int) -> None:
     """Check the largest squared norm of some clipped vectors."""
     if square > units**2:
         raise AssertionError(
-            "the division of this machine is not that of IEEE 754: a clipped vector is too long"
+            "this machine does not divide as IEEE 754 requires: a clipped vector is too long"
         )

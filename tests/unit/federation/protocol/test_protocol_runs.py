@@ -213,7 +213,7 @@ def test_when_the_dealer_disappears_the_next_client_deals(masks: Masks) -> None:
     )
     found = finished(outcome)
     assert outcome.clients["c0"] == Ended(
-        "the server ended it: the run goes on without client c0: it was too late"
+        "the server ended it: the run goes on without client c0: the client was too late"
     )
     assert len(found) == 3
     assert found[0].included == (("c1", "c2", "c3"),) * 3

@@ -280,7 +280,7 @@ def test_a_dealer_that_does_not_deal_is_turned_away_and_the_next_one_asked() -> 
     answers = sends(server.deadline())
     smaller = Deal(BEGINNING, 2, tuple(HELLO[name] for name in NAMES[1:]))
     assert answers == {
-        "c0": Abort("the run goes on without client c0: it was too late"),
+        "c0": Abort("the run goes on without client c0: the client was too late"),
         **dict.fromkeys(NAMES[1:], smaller),
     }
     assert server.awaited == ("c1",)
@@ -621,7 +621,9 @@ def test_whoever_is_silent_costs_nobody_anything_and_keys_are_shared_anew_withou
     assert server.awaited == (silent,)
     answers = sends(server.deadline())
     others = [name for name in NAMES if name != silent]
-    assert answers.pop(silent) == Abort(f"the run goes on without client {silent}: it was too late")
+    assert answers.pop(silent) == Abort(
+        f"the run goes on without client {silent}: the client was too late"
+    )
     assert list(answers) == others
     (deal,) = set(answers.values())
     assert isinstance(deal, Deal)

@@ -113,13 +113,13 @@ def test_a_client_that_joined_takes_the_run_up_with_the_very_same_hello(world: W
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "records": (
         {"fingerprint": Fingerprint(bytes(31) + b"1")},
-        "was begun with other records or ids; go on with the same file",
+        "was begun with other records",
     ),
     "data set": (
         {"dataset": DataSet(name="others")},
-        "was begun with --dataset patients; go on with the same name",
+        "was begun with --dataset patients",
     ),
-    "plan": ({"plan": make_plan(3)}, "was begun with another plan of the same run id"),
+    "plan": ({"plan": make_plan(3)}, "was begun with another plan"),
 }
 
 

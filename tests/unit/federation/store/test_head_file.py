@@ -85,7 +85,7 @@ def test_other_events_of_the_same_number_are_refused(
     with Store.open(twin) as other:
         other.append([LimitSet(dataset="patients", epsilon=9.0, delta=1e-6)])
     head_path(twin).replace(head_path(store.path))
-    with pytest.raises(StateError, match=r"events are not those"):
+    with pytest.raises(StateError, match=r"events do not match"):
         attempt(store.path)
 
 
@@ -97,7 +97,7 @@ def test_the_head_file_of_another_store_that_holds_nothing_is_refused(
     with new_store(tmp_path) as store, new_store(tmp_path / "other") as other:
         pass
     head_path(other.path).replace(head_path(store.path))
-    with pytest.raises(StateError, match=r"events are not those"):
+    with pytest.raises(StateError, match=r"events do not match"):
         attempt(store.path)
 
 

@@ -36,9 +36,10 @@ def replaced(older: Place, newer: Place) -> str:
     if older.number == newer.number:
         return "another connection of this process took the place of this one"
     return (
-        "another process with the same identity took the place of this one: that one is at"
-        f" {newer.host}, and this one at {older.host}. {_ONE_MACHINE}: stop one of them for good,"
-        " and do not start both in turn; if neither of them is yours, stop and make a new identity"
+        "another process with the same identity took the place of this process: the"
+        f" other process is at {newer.host}, and this process is at {older.host}."
+        f" {_ONE_MACHINE}: stop one of the two for good, and do not start both in"
+        " turn; if neither process is yours, stop and make a new identity"
     )
 
 
@@ -47,17 +48,19 @@ def seen_twice(name: str, older: Place, newer: Place) -> str:
     client.
     """
     return (
-        f"the identity of client {name} is used twice: a process at {newer.host} took the place of"
-        f" one at {older.host}. Ask its owner to stop one of them for good"
+        f"the identity of client {name} is used twice: a process at {newer.host}"
+        f" took the place of a process at {older.host}. Ask the owner of the identity"
+        " to stop one of the two for good"
     )
 
 
 def came_twice(host: str) -> str:
     """Return the message to a process that replaced another one with its identity."""
     return (
-        f"until now another process with this identity was connected to the server, from {host}."
-        f" {_ONE_MACHINE}: make sure that the other one is stopped for good; if it is not yours,"
-        " stop this one too and make a new identity"
+        "until now another process with this identity was connected to the server,"
+        f" from {host}. {_ONE_MACHINE}: make sure that the other process is stopped"
+        " for good; if the other process is not yours, stop this process too and make"
+        " a new identity"
     )
 
 
@@ -66,7 +69,8 @@ def refused_old(what: str, here: Place, there: Place) -> str:
     from it.
     """
     return (
-        f"{what}. The identity is used on two machines, or with two stores: that other one was last"
-        f" seen at {there.host}, and this process is at {here.host}. Go on there only, and do not"
-        " start this one again; if the other is not yours, stop and make a new identity"
+        f"{what}. The identity is used on two machines, or with two stores: the other"
+        f" process was last seen at {there.host}, and this process is at {here.host}."
+        " Go on there only, and do not start this process again; if the other process"
+        " is not yours, stop and make a new identity"
     )

@@ -410,8 +410,8 @@ def _checked_attach(frame: frames.ClientFrame, plan: Plan) -> frames.Attach:
         raise RemoteProtocolError(f"a stream began with {type(frame).__name__}; expected Attach")
     if frame.plan_digest != plan.digest:
         raise RemoteProtocolError(
-            f"your plan has digest {frame.plan_digest.hex()}; this server serves that of digest"
-            f" {plan.digest.hex()}"
+            f"your plan has digest {frame.plan_digest.hex()}; this server serves the plan"
+            f" with digest {plan.digest.hex()}"
         )
     if frame.run_id.hex() != plan.run_id:
         raise RemoteProtocolError(

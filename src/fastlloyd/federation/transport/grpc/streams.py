@@ -102,7 +102,7 @@ class Streams:
         is_other = place.is_other(there, is_connected=name in self.outboxes)
         if code != endings.StopCode.OLD_STORE or there is None or not is_other:
             return ""
-        return f"; it is at {place.host}, and the other one was last seen at {there.host}"
+        return f"; this process is at {place.host}, and the other one was last seen at {there.host}"
 
 
 def refuse(outbox: Outbox, reason: object) -> None:
