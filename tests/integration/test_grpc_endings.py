@@ -259,7 +259,7 @@ def test_a_process_whose_store_is_not_the_one_that_was_seen_throws_nobody_out(
 
     within(test)
     (line,) = said("has stopped")
-    assert line.endswith("; it is at 127.0.0.1, and the other one was last seen at 127.0.0.1")
+    assert line.endswith("with its identity was last seen at 127.0.0.1")
 
 
 def test_a_client_that_is_told_of_its_double_says_so_and_goes_on(

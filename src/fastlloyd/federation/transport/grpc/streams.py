@@ -102,7 +102,10 @@ class Streams:
         is_other = place.is_other(there, is_connected=name in self.outboxes)
         if code != endings.StopCode.OLD_STORE or there is None or not is_other:
             return ""
-        return f"; this process is at {place.host}, and the other one was last seen at {there.host}"
+        return (
+            f"; the client is at {place.host}, and another process with its identity was last seen"
+            f" at {there.host}"
+        )
 
 
 def refuse(outbox: Outbox, reason: object) -> None:
