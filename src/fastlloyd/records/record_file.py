@@ -177,7 +177,9 @@ class RecordFile:
         """
         self.check_unchanged()
         if self._states is None:
-            return numbered(record) + (" of those that were not dropped" if self.dropped else "")
+            return numbered(record) + (
+                " of the records that were not dropped" if self.dropped else ""
+            )
         index, row = self._stands(record if self._missing is Missing.REFUSE else self._row(record))
         place = (self.pieces[index].open() if index else self._reader).place(row)
         return place if self._path(index) == self.source else f"{self._path(index)}, {place}"

@@ -48,8 +48,12 @@ class Lock:
             )
         except OSError as error:
             why = whose(file) or "; the folder of a store must be writable"
-            how = "used" if file.exists() else "made"
-            raise StateError(f"{file} cannot be {how} ({error.strerror}){why}") from None
+            fault = (
+                f"{file} cannot be used ({error.strerror})"
+                if file.exists()
+                else f"{file} cannot be made ({error.strerror})"
+            )
+            raise StateError(f"{fault}{why}") from None
         end = time.monotonic() + max(patience, _A_MOMENT)
         try:
             while not self._is_taken(path):
