@@ -270,7 +270,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
         ),
     ),
     ((*FIT, *RANGE, "--n-expected", "200"), "Error: n_expected is 200 records: too few"),
-    ((*FIT, *RANGE, "--algorithm", "sulloyd"), "bounds are found with Gaussian noise, and sulloyd"),
+    ((*FIT, *RANGE, "--algorithm", "sulloyd"), "but sulloyd has"),
     ((*FIT, *RANGE, "--bounds", "0:100"), "leave out one of them"),
     ((*FIT, "--bounds", "private"), "--range is missing"),
     ((*ESTIMATE,), "--range is missing"),

@@ -537,7 +537,9 @@ def test_a_stream_on_which_nothing_is_said_is_ended_and_holds_up_nobody(
         site = Site()
         async with serving(site.server()) as port, site.stream("c1", port) as silent:
             site.check(await site.run_clients(port))
-            assert await answer(site, silent) == Refused("no frame arrived on a new stream for 1 seconds")
+            assert await answer(site, silent) == Refused(
+                "no frame arrived on a new stream for 1 seconds"
+            )
 
     within(test)
 

@@ -118,13 +118,13 @@ class FastLloyd(Estimator):
         Private.
     cluster_status_ : str ndarray (n_clusters,)
         "settled", "moving" where a centroid may still move, or its records may form several groups,
-        "few" where they may be few or none, "stayed" where it stayed in the last iteration. Where
-        the status is settled, two standard errors to either side cover, in nine of ten cases, the
-        centre of the records nearest to the centroid: the mean of those within distance R. In a
-        skewed column the mean of all of them lies farther out. Values outside the bounds count as
-        the bound. With radius="none", as in `GLloyd` and `SuLloyd`, it is the mean of all of them.
-        Each person counts once, whatever the number of rows, if `fit` is given groups.
-        docs/accuracy.md. Private.
+        "few" where they may be few or none, "stayed" where it stayed in the last iteration. If the
+        status is settled, the interval of two standard errors to either side contains the centre in
+        nine of ten cases. The centre is the mean of those records nearest to the centroid that are
+        within distance R. In a skewed column the mean of all nearest records lies farther out.
+        Values outside the bounds count as the bound. With radius="none", as in `GLloyd` and
+        `SuLloyd`, the centre is the mean of all nearest records. Each person counts once, whatever
+        the number of rows, if `fit` is given groups. docs/accuracy.md. Private.
     interval_radius_ : float64 ndarray (n_features,) or None
         R, in the units of each feature. None if every record counts. Public.
     means_beyond_ : None
@@ -375,12 +375,12 @@ class MomentLloyd(Estimator):
         Private.
     cluster_status_ : str ndarray (n_clusters,)
         "settled", "moving" where a centroid may still move, or its records may form several groups,
-        "few" where they may be few or none, "stayed" where it stayed in the last iteration. Where
-        the status is settled, two standard errors to either side cover, in nine of ten cases, the
-        centre of the records nearest to the centroid: their mean with records farther than R pulled
-        in to distance R. In a skewed column the mean lies farther out. Values outside the bounds
-        count as the bound. Each person counts once, whatever the number of rows, if `fit` is given
-        groups. docs/accuracy.md. Private.
+        "few" where they may be few or none, "stayed" where it stayed in the last iteration. If the
+        status is settled, the interval of two standard errors to either side contains the centre in
+        nine of ten cases. The centre is the mean of the records nearest to the centroid; records
+        farther than R count as if at distance R. In a skewed column their mean without this limit
+        lies farther out. Values outside the bounds count as the bound. Each person counts once,
+        whatever the number of rows, if `fit` is given groups. docs/accuracy.md. Private.
     interval_radius_ : float64 ndarray (n_features,)
         R, in the units of each feature. It follows from noisy answers. Private.
     means_beyond_ : float64 ndarray (n_clusters, n_features) or None

@@ -329,7 +329,7 @@ def test_a_ring_holds_the_loss_or_is_refused(trust: TrustMode) -> None:
         (900 * loss.cap + load.noise_reach(load.loss.scale)).bit_length() < load.required_bits <= 64
     )
     # hardly any budget for the loss: its noise alone does not fit 32 bits, and the plan says so
-    with pytest.raises(OverflowRisk, match="ring_bits = 32"):
+    with pytest.raises(OverflowRisk, match="ring_bits is 32"):
         plan(trust, ring_bits=32, loss_share=1e-8)
     assert plan(trust, ring_bits=64, loss_share=1e-8).ring_bits == 64
     assert plan(trust, ring_bits=32).ring_bits == 32

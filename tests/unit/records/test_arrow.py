@@ -171,7 +171,9 @@ def test_a_chosen_column_that_is_no_number_is_refused_at_the_door_with_those_tha
 
 
 def test_a_file_without_numeric_columns_says_so(folder: Path) -> None:
-    assert refusal(lambda: open_records(parquet(folder, a=["x"]))).endswith("(none is numeric)")
+    assert refusal(lambda: open_records(parquet(folder, a=["x"]))).endswith(
+        "(no column is numeric)"
+    )
 
 
 def test_repeated_names_no_columns_and_the_index_of_pandas_are_refused(folder: Path) -> None:

@@ -110,7 +110,7 @@ def test_the_page_says_what_the_study_is_for_and_what_was_spent_before() -> None
     )
     assert "- Study: Falls\n- Controller: Clinic A\n- Algorithm" in text
     assert (
-        "What was spent on our records before\n------------------------------------\nOn the data"
+        "Budget spent on our records before\n----------------------------------\nOn the data"
         " set 'patients' 2" in text
     )
     assert "______ at delta" not in text

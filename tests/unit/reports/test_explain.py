@@ -79,8 +79,9 @@ def test_the_bytes_of_rounds_that_differ_are_those_that_messages_have() -> None:
     assert len(set(sizes)) > 1
     assert (
         f"Bytes per round: {min(sizes)} to {max(sizes)} from each client and as many back,"
-        f" {sum(sizes)} in all {len(sizes)} rounds. Between rounds the sealed parameters of the"
-        f" next, up to {max(limits.box_bytes.values())}. A message" in explain(of)
+        f" {sum(sizes)} in all {len(sizes)} rounds. Between rounds, the sealed parameters of"
+        f" the next round take up to {max(limits.box_bytes.values())} bytes. A message"
+        in explain(of)
     )
 
 
@@ -304,7 +305,7 @@ def test_the_explanation_names_every_guarantee_and_every_limit(
         "'age' from ",
         f"At most {m.n_records} records in all.",
         (
-            f"- who was 50 % certain before is at most {math.ceil(certainty(m, 0.5) * 1000) / 10:g}"
+            f"- a reader who was 50 % certain before is at most {math.ceil(certainty(m, 0.5) * 1000) / 10:g}"
             " % certain afterwards\n"
         ),
         f"{rounded_up(person_epsilon(of, 5))} with 5 records",

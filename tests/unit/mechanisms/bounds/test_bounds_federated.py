@@ -144,7 +144,7 @@ def test_too_few_records_are_counted_with_the_noise_of_all_shares() -> None:
     needed = 35 * float(alone.rounds[0].scale) / 3  # of each client's records
     with pytest.raises(
         PlanError,
-        match="records, too few",
+        match="too few",
     ):
         plan(cap=int(1.2 * needed), **common)
     assert plan(cap=int(1.3 * needed), **common).mechanism.n_records > 3 * needed
