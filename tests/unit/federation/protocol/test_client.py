@@ -529,23 +529,27 @@ UNCONFIRMED: dict[str, Callable[[Confirming, Entries], Entries]] = {
         run.signed("c3", e[2][1]),
     ),
     # or the server made it up
-    "confirmation of client 'c2' is not signed by it": lambda _, e: (
+    "confirmation of client 'c2' is not signed by that client": lambda _, e: (
         *e[:2],
         ("c2", bytes(32), e[2][2]),
         e[3],
     ),
-    "of client 'c2' is not signed by it: it was changed": lambda _, e: (
+    "of client 'c2' is not signed by that client": lambda _, e: (
         *e[:2],
         ("c2", e[2][1], bytes(64)),
         e[3],
     ),
-    "client 'c2' is not signed by it": lambda _, e: (*e[:2], ("c2", e[3][1], e[3][2]), e[3]),
+    "client 'c2' is not signed by that client": lambda _, e: (
+        *e[:2],
+        ("c2", e[3][1], e[3][2]),
+        e[3],
+    ),
     "the confirmation of client 'c2' is not signed": lambda _, e: (
         *e[:2],
         ("c2", e[2][1], e[3][2]),
         e[3],
     ),
-    "client 'c3' is not signed by it": lambda run, e: (
+    "client 'c3' is not signed by that client": lambda run, e: (
         *e[:3],
         run.signed("c3", e[3][1], signer="c2"),
     ),
@@ -581,7 +585,7 @@ def test_confirmations_of_another_run_or_of_another_end_of_this_one_are_refused(
         "c1",
         run.before,
         inboxes(other)["c1"][-1],
-        "confirmation of client 'c0' is not signed by it",
+        "confirmation of client 'c0' is not signed by that client",
     )
     elsewhere = inboxes(make_federation(run.federation.plan, seed=6))["c1"][
         -1

@@ -509,8 +509,7 @@ def test_parameters_that_their_client_did_not_sign_are_refused_before_anything_i
             refuses(
                 victim,
                 lie,
-                f"for round 2 are not signed by client '{lie.client}', whom they name: they were"
-                " changed",
+                "for round 2 are not signed",
             )
     refuses(
         settling(masks=masks)[1], changed(stored, client="nobody"), "'nobody', which is not one"
@@ -642,7 +641,7 @@ def test_a_server_relays_no_parameters_that_their_sender_did_not_sign(masks: Mas
         ("c0", changed(proposal, box=flipped(proposal.box))),
     ]:
         with pytest.raises(
-            RemoteProtocolError, match=f"parameters for round 2 are not signed by client '{sender}'"
+            RemoteProtocolError, match=f"parameters for round 2 are not signed by .*'{sender}'"
         ):
             table.server.receive(sender, lie)
         assert table.server.state.value == "settling"

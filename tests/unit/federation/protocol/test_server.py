@@ -712,7 +712,7 @@ def test_a_confirmation_that_its_client_did_not_sign_is_refused_and_the_true_one
         changed(said, signature=flipped(said.signature)),
         CONFIRMATION["c2"],
     ):
-        refuses(server, "c1", lie, "the confirmation of client 'c1' is not signed by it")
+        refuses(server, "c1", lie, "the confirmation of client 'c1' is not signed by that client")
     for name in NAMES:
         server.receive(name, CONFIRMATION[name])
     assert server.state is ServerState.FINISHED
