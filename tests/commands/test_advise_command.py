@@ -93,7 +93,7 @@ def test_advise_reckons_with_the_loss_on_request(fastlloyd: Command) -> None:
     assert with_loss["least_epsilon"] > without["least_epsilon"]
     refused(
         fastlloyd(*ADVISE, "--loss-share", "0.2"),
-        "loss_share is for a private estimate of the loss",
+        "loss_share has an effect",
     )
 
 

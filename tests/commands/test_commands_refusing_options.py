@@ -336,7 +336,7 @@ def test_the_output_is_checked_before_the_records_are_read(fastlloyd: Command, h
     [
         (("--algorithm", "sulloyd", "--delta", "1e-6"), "--delta has no effect"),
         (("--algorithm", "lloyd", "--epsilon", "1"), "--epsilon has no effect"),
-        (("--loss-share", "0.1"), "loss_share is for a private estimate"),
+        (("--loss-share", "0.1"), "loss_share has an effect"),
         (("--algorithm", "lloyd", "--compare-non-private"), "--compare-non-private"),
         (("--epsilon", "-1"), "epsilon is -1"),
         (("--delta", "2"), "delta is 2"),

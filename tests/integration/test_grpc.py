@@ -219,7 +219,7 @@ def test_who_asks_more_than_others_need_waits_and_holds_up_nobody(
         ),
         (
             "client expired",
-            "the server at 127.0.0.1:{port} refused this certificate: it expired on 20",
+            "the server at 127.0.0.1:{port} refused this certificate: the certificate expired on 20",
         ),
         ("another server", "the server at 127.0.0.1:{port} does not have the plan's certificate"),
         (

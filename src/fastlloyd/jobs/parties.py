@@ -28,8 +28,8 @@ def check_member(public: PublicIdentity, plan: Plan, key: Path) -> None:
     client = plan.client(public.name)
     if (client.signing_key, client.certificate) != (public.signing_key, public.certificate):
         raise PlanError(
-            f"{key} is not the identity of client {public.name!r} in the plan; use that one, or"
-            " have the plan renewed with your present public file"
+            f"{key} is not the identity of client {public.name!r} in the plan; use that"
+            " identity, or have the plan renewed with your present public file"
         )
 
 
@@ -39,7 +39,8 @@ def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> N
     """
     if public.certificate != plan.server.certificate:
         raise PlanError(
-            f"{key} is not the identity of the server {plan.server.name!r} in {path}; use that one"
+            f"{key} is not the identity of the server {plan.server.name!r} in {path}; use"
+            " that identity"
         )
 
 

@@ -262,8 +262,8 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
             return
         if not self.estimate_loss:
             raise PlanError(
-                "loss_share is for a private estimate of the loss; ask for the estimate too, or"
-                " leave loss_share out"
+                "loss_share has an effect only with an estimate of the loss; ask for the"
+                " estimate too, or leave loss_share out"
             )
         if not 0 < self.loss_share < 1:  # NaN included
             raise BudgetError(

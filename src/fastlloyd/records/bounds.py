@@ -249,7 +249,7 @@ def _check_names(
 ) -> None:
     _check_known(given, columns, others)
     if missing := [name for name in columns if name not in given]:
-        raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
+        raise DataError(f"bounds are missing for {listing(missing)}; every column needs bounds")
 
 
 def _check_known(

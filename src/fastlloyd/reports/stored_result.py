@@ -113,13 +113,13 @@ def _table(path: Path) -> Path:
     exact = table.with_name(EXACT)
     if table.name not in (CENTROIDS, EXACT) or not (table.is_file() or exact.is_file()):
         raise DataError(
-            f"{path} is no result: name a folder that fit, simulate or join left, or the"
-            f" {CENTROIDS} in it"
+            f"{path} is not a result: pass a folder that fit, simulate or join wrote, or"
+            f" the {CENTROIDS} in it"
         )
     if not exact.is_file():
         raise DataError(
-            f"{table} holds rounded numbers; the exact ones are in {EXACT}, which is missing; keep"
-            " a result together"
+            f"{table} holds rounded numbers; the exact ones are in {EXACT}, which is"
+            " missing; keep the files of a result together"
         )
     return exact
 
@@ -129,7 +129,7 @@ def _check_mark(path: Path, mark: str | None, mechanism: Mechanism) -> None:
     found = mark_of(mechanism) or None
     if mark != found:
         raise DataError(
-            f"{path}: {MARK} is {mark!r:.60}, and the sealed settings beside it give {found!r:.60};"
+            f"{path}: {MARK} is {mark!r:.60}, but the sealed settings beside it give {found!r:.60};"
             " get the original"
         )
 
@@ -141,8 +141,8 @@ def _settings(folder: Path) -> Mechanism | Plan:
     if plan.exists():
         return Plan.from_toml(load_text(plan), str(plan))
     raise DataError(
-        f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a"
-        " result together"
+        f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids"
+        " mean; keep the files of a result together"
     )
 
 
@@ -152,7 +152,8 @@ def _read_exact(path: Path, domain: Domain) -> _ExactCentroids:
             read = msgspec.json.decode(text.read(), type=_ExactCentroids)
         except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
             raise DataError(
-                f"{path} is not the {EXACT} of a result: no centroids of named features"
+                f"{path} is not the {EXACT} of a result: the file has no centroids of named"
+                " features"
             ) from None
     if read.features != domain.features or len(read.intervals.radius or read.features) != len(
         domain.features

@@ -55,7 +55,7 @@ class SealedSettings(NamedTuple):
         source = folder / BOUNDS_MECHANISM
         first = BoundsMechanism.from_toml(load_text(source), str(source))
         sealed = cls(m, first=first)
-        sealed.check(str(source), "keep a result together")
+        sealed.check(str(source), "keep the files of a result together")
         return sealed
 
     def check(self, source: str, advice: str) -> None:
@@ -102,7 +102,8 @@ def stored_statement(folder: Path, sealed: SealedSettings) -> PrivacyStatement:
     said = _json(path)
     if not isinstance(said, dict) or said.get("mechanism_digest") != sealed.mechanism.digest.hex():
         raise DataError(
-            f"{path} is not the privacy statement of the settings beside it; keep a result together"
+            f"{path} is not the privacy statement of the settings beside it; keep the"
+            " files of a result together"
         )
     n = None if sealed.plan is None else _n_included(folder / ROUNDS, sealed.plan)
     return _checked(str(path), said, sealed, n)
@@ -158,7 +159,9 @@ def _n_included(path: Path, plan: Plan) -> int:
     except (TypeError, KeyError, IndexError):
         is_possible = False
     if not is_possible:
-        raise DataError(f"{path} does not belong to the plan beside it; keep a result together")
+        raise DataError(
+            f"{path} does not belong to the plan beside it; keep the files of a result together"
+        )
     return len(included)
 
 
@@ -201,7 +204,7 @@ def _alike(said: Any, found: Any) -> bool:
 
 def _contradiction(source: str, field: str, said: Any, found: Any) -> DataError:
     return DataError(
-        f"{source}: {field} is {said!r:.60}, and the sealed settings give {found!r:.60}; get the"
+        f"{source}: {field} is {said!r:.60}, but the sealed settings give {found!r:.60}; get the"
         " original"
     )
 

@@ -157,7 +157,7 @@ def test_an_estimate_of_the_loss_costs_its_share_and_its_noise_is_that_of_a_run(
     )  # fmt: skip
     assert alone == m.loss_deviation / 4000
     assert with_loss.loss_noise == pytest.approx(factor * m.loss_deviation / 4000, rel=1e-3)
-    with pytest.raises(PlanError, match="loss_share is for a private estimate of the loss"):
+    with pytest.raises(PlanError, match="loss_share has an effect"):
         outlook(msgspec.structs.replace(q, loss_share=0.25), 1.0)
 
 

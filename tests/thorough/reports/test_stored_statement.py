@@ -180,7 +180,7 @@ def test_files_of_two_runs_are_not_one_result(results: Path, tmp_path: Path, nam
     folder = shutil.copytree(results / name, tmp_path / "result")
     other = results / ("fastlloyd" if name == "fit" else "fit")
     shutil.copy(other / "privacy.json", folder / "privacy.json")
-    with pytest.raises(DataError, match="keep a result together"):
+    with pytest.raises(DataError, match="keep the files"):
         kind.from_result(folder)
 
 

@@ -591,7 +591,7 @@ def test_without_being_asked_no_loss_is_estimated_and_nothing_is_spent_on_it() -
     model = FastLloyd(3, **PUBLIC).fit(X)
     assert not hasattr(model, "noisy_loss_")
     assert model.privacy_spent_["loss_estimate"] is None
-    with pytest.raises(PlanError, match="loss_share is for a private estimate of the loss"):
+    with pytest.raises(PlanError, match="loss_share has an effect"):
         FastLloyd(3, loss_share=0.1, **PUBLIC).fit(X)
     shares: list[tuple[Any, type[Exception]]] = [
         (0, BudgetError),

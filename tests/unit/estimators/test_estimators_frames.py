@@ -117,7 +117,7 @@ def test_bounds_by_name_that_do_not_fit_are_refused_with_the_name(
 def test_bounds_by_name_need_every_column_and_a_frame() -> None:
     some = {name: BY_NAME[name] for name in NAMES[1:]}
     with pytest.raises(
-        DataError, match="bounds are missing for 'sepal length'; every column needs them"
+        DataError, match="bounds are missing for 'sepal length'; every column needs bounds"
     ):
         FastLloyd(3, **PUBLIC | {"bounds": some}).fit(FRAMES["polars"])
     for unnamed in (X, pd.DataFrame(X)):

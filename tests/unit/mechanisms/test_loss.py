@@ -242,7 +242,7 @@ def test_a_share_that_is_none_is_refused(share: float | Fraction) -> None:
 
 
 def test_a_share_without_an_estimate_is_refused() -> None:
-    with pytest.raises(PlanError, match="loss_share is for a private estimate of the loss"):
+    with pytest.raises(PlanError, match="loss_share has an effect"):
         design(loss_share=0.1)
 
 

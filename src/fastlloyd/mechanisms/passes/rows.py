@@ -126,7 +126,7 @@ class SealedRows:
     def changed(self) -> DataError:
         """Return the error that a pass saw other rows than the first."""
         return DataError(
-            f"{self._source}: the records or their order changed after the first pass, and every"
-            " pass must see the same; copy the file to a folder where no program changes it, and"
-            " start again"
+            f"{self._source}: the records or their order changed after the first pass, and"
+            " every pass must see the same records in the same order; copy the file to a"
+            " folder where no program changes it, and start again"
         )

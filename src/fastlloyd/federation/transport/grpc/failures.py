@@ -175,7 +175,9 @@ def explain(
 
         end = x509.load(own_certificate).not_valid_after_utc
         if end < dt.datetime.now(dt.UTC):
-            what = f"it expired on {end:%Y-%m-%d}; make a new one, and a new plan"
+            what = (
+                f"the certificate expired on {end:%Y-%m-%d}; make a new certificate, and a new plan"
+            )
             return f"the server at {address} refused this certificate: {what}"
     given = f"the address given as --server (the plan has {planned or 'none'})"
     source = "the address in the plan" if address == planned else given

@@ -8,17 +8,19 @@ import socket
 from contextlib import suppress
 
 _IN_USE = (
-    "another program listens at that port, which may be an earlier server of this run: stop that"
-    " one, or pass another port with --listen and forward the plan's port to it"
+    "another program listens at that port, perhaps an earlier server of this run:"
+    " stop the other program, or pass another port with --listen and forward the"
+    " plan's port to that port"
 )
 _NO_RIGHT = (
-    "this user may not listen at that port; systems keep the ports below 1024 to themselves: pass a"
-    " higher one with --listen, such as [::]:8443, and forward the plan's port to it, or give the"
-    " right to it (AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit)"
+    "this user may not listen at that port, because systems reserve the ports"
+    " below 1024: pass a higher port with --listen, such as [::]:8443, and"
+    " forward the plan's port to that port, or give the service the right to"
+    " listen (AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit)"
 )
 _NOT_HERE = (
-    "it is not an address of this machine; where a router or firewall forwards the plan's address"
-    " to this machine, pass --listen [::]:PORT"
+    "the address does not belong to this machine; if a router or firewall"
+    " forwards the plan's address to this machine, pass --listen [::]:PORT"
 )
 _NO_HOST = (
     "the host name cannot be resolved; pass an address of this machine with"

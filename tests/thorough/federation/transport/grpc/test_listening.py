@@ -22,7 +22,7 @@ def test_a_port_that_another_has_and_one_that_is_free_are_told_apart() -> None:
 @pytest.mark.parametrize("address", ["192.0.2.1:8443", "[2001:db8::1]:8443"])
 def test_an_address_of_another_machine_is_called_that(address: str) -> None:
     said = listening.why_not(address)
-    assert "not an address of this machine" in said or "IPv6 may be switched off" in said
+    assert "belong to this machine" in said or "IPv6 may be switched off" in said
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "x" * 64 + ".example"])

@@ -151,7 +151,7 @@ def test_a_client_that_was_connected_doubts_neither_its_certificate_nor_the_port
     ):
         assert doubt not in said
     expired = explain(f"{ALL}{details}", **ends | {"own_certificate": EXPIRED}, was_connected=True)
-    assert ("it expired on 20" in expired) is ("Connection refused" not in details)
+    assert ("the certificate expired on 20" in expired) is ("Connection refused" not in details)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_refused_certificate_that_has_expired_is_said_to_have() -> None:
         planned=ADDRESS,
         own_certificate=EXPIRED,
     )
-    assert "refused this certificate: it expired on 20" in said
+    assert "refused this certificate: the certificate expired on 20" in said
 
 
 def test_the_address_that_may_be_wrong_is_named_by_where_it_came_from() -> None:
