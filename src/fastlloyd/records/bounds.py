@@ -192,7 +192,9 @@ def _pair(
             return _ends(pair[0], length), _ends(pair[1], length)
     arrays = f" or arrays of length {length}, the number of features of X" if length > 1 else ""
     by_row = length > 2 and _shape(ends) == (length, 2)
-    hint = "; if it has a row for each feature, pass (rows[:, 0], rows[:, 1])" if by_row else ""
+    hint = (
+        "; if the array has a row for each feature, pass (rows[:, 0], rows[:, 1])" if by_row else ""
+    )
     raise PlanError(f"{what} not a pair (lower, upper) of numbers{arrays}{hint}")
 
 

@@ -282,7 +282,7 @@ class Store:
             finally:
                 self._lock.release()
                 self._lock = None
-                failed, self._failure = self._failure, self._failure or "it was closed"
+                failed, self._failure = self._failure, self._failure or "the store was closed"
             if self._owes_destroying:
                 raise StateError(
                     f"{self._sealed.keys_path} still holds the key of a run that has ended"
