@@ -158,7 +158,7 @@ def test_a_ledger_may_be_named_and_each_is_for_itself(
         (("--dataset", "a", "--rows-are", "a b"), "the name of the unit is 'a b'"),
         (
             ("--dataset", "a", "--rows-are", "patients"),
-            "expected a singular",
+            "expected the singular",
         ),
         (
             ("--dataset", "a", "--algorithm", "lloyd"),
@@ -352,7 +352,7 @@ def test_what_has_no_bound_for_persons_is_said_to_have_none_for_them(fastlloyd: 
         (("--unit", "two words"), "the name of the unit is 'two words'"),
         (
             ("--unit", "patients"),
-            ("the name of the unit is 'patients'; expected a singular"),
+            ("the name of the unit is 'patients'; expected the singular"),
         ),
         (("--unit", "a", "--max-clients-per-person", "100000"), "expected 1 to 10000"),
         (("--neighboring-relation", "swap"), "neighboring_relation 'swap' is unknown"),

@@ -138,7 +138,7 @@ def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(
         ),
         (
             (*FIT, "--unit-column", "patient", "--unit-name", "patients"),
-            ("the name of the unit is 'patients'; expected a singular"),
+            ("the name of the unit is 'patients'; expected the singular"),
         ),
         ((*FIT, "--unit-column", "patient", "--engine", "local:2"), "leave out --engine"),
         ((*UNCAPPED, *OF_PATIENTS, "--n-records", "99"), "more patients than the cap of 99"),
@@ -252,7 +252,7 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(
         ),
         (
             (*PERSONS[:3], "families", *PERSONS[4:]),
-            "the name of the unit is 'families'; expected a singular",
+            "the name of the unit is 'families'; expected the singular",
         ),
         ((*PERSONS[:-1], "0"), "max_clients is 0"),
         ((*PERSONS[:-1], "3"), "--max-clients-per-person is 3"),

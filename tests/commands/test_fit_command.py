@@ -386,7 +386,7 @@ def test_a_negative_estimate_of_the_loss_is_left_as_it_is_and_explained(
     monkeypatch.setattr(central, "cluster", unlucky)
     text = " ".join(fastlloyd("fit", "data.csv", *PUBLIC, "--loss").out.split())
     assert "Private estimate of the loss: -" in text
-    assert "The estimate is negative" in text
+    assert "It is negative" in text
 
 
 def test_lloyd_says_not_private_on_screen_and_in_every_file(fastlloyd: Command) -> None:

@@ -82,7 +82,7 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         persons = cls(name=name, max_clients=max_clients)
         if is_plural(name):
             raise PlanError(
-                f"the name of the unit is {name!r:.80}; expected a singular noun, such as patient"
+                f"the name of the unit is {name!r:.80}; expected the singular, such as patient"
             )
         return persons
 

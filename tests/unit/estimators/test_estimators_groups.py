@@ -125,7 +125,7 @@ def test_unit_and_groups_must_agree() -> None:
         MomentLloyd(2, **PUBLIC, unit="two words").fit(X, groups=IDS)
     with pytest.raises(PlanError, match="name of the unit is ''; expected a word such as patient"):
         MomentLloyd(2, **PUBLIC, unit="").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match="name of the unit is 'patients'; expected a singular"):
+    with pytest.raises(PlanError, match="name of the unit is 'patients'; expected the singular"):
         MomentLloyd(2, **PUBLIC, unit="patients").fit(X, groups=IDS)
     with pytest.raises(PlanError, match="unit is 7; expected 'record', or a word"):
         MomentLloyd(2, **(PUBLIC | {"unit": 7})).fit(X, groups=IDS)

@@ -222,7 +222,9 @@ def test_what_several_are_called(name: str, many: str, a: str) -> None:
 
 @pytest.mark.parametrize("name", ["patients", "families", "employees", "branches", "days"])
 def test_persons_are_named_by_what_one_is_called(name: str) -> None:
-    with pytest.raises(PlanError, match=f"^the name of the unit is '{name}'; expected a singular"):
+    with pytest.raises(
+        PlanError, match=f"^the name of the unit is '{name}'; expected the singular"
+    ):
         Persons.called(name)
     assert Persons(name=name).name == name
 
