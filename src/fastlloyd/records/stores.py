@@ -24,7 +24,7 @@ PACKAGES: Final = {
     "abfss": "adlfs",
     "hdfs": "pyarrow",
 }  # fmt: skip
-"""Package, besides fsspec, that reads the addresses with each prefix."""
+"""Package that fsspec needs for addresses, by the beginning of the address."""
 # the first that a store states is taken
 _VERSIONS = "ETag", "etag", "generation", "mtime", "LastModified", "last_modified"
 

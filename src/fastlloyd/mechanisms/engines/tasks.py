@@ -28,8 +28,8 @@ from fastlloyd.records.record_file import Block, RecordFile, SeenRecords
 
 Words = NDArray[np.uint64]
 Summary = Callable[[Block], Words]
-"""Function from a block of records, in original units, to integers. They have one shape for all
-blocks, and are added up modulo 2**64 over all blocks. It is plain data, which workers can receive.
+"""Function of a block of records in original units. Its results, of one shape for all blocks, are
+added up modulo 2**64 while the records are read. The function is plain data.
 """
 
 
