@@ -58,7 +58,7 @@ class Problems(FastLloydError, ValueError):  # noqa: N818
 
     @property
     def plain(self) -> FastLloydError:
-        """The only error, or all of them together."""
+        """Return the only error if there is one error, otherwise this group of all errors."""
         return self.errors[0] if len(self.errors) == 1 else self
 
 

@@ -79,7 +79,7 @@ class InjectedNoise:
 
     # the same
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002
-        """Return the next array."""
+        """Return the next of the given arrays of noise, with `size` entries."""
         return self._next(size)
 
     def _next(self, size: int) -> NDArray[np.int64]:

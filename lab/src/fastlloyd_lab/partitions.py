@@ -1,9 +1,9 @@
-"""How good the partition is that assigning every record to its nearest centroid makes.
+"""Measures of a partition, in which each record belongs to the cluster of its nearest centroid.
 
-BCSS; and silhouette, Davies-Bouldin, Calinski-Harabasz and Dunn, which do not change when records
-and centroids are moved or scaled together. Empty clusters count for nothing. As in
-`fastlloyd.evaluation.metrics`, every index is exact on raw data and NEVER private, and raises
-`DataError` where it is not defined.
+The measures are BCSS, silhouette, Davies-Bouldin, Calinski-Harabasz and Dunn. All except BCSS stay
+the same if records and centroids are moved or scaled together. Empty clusters are ignored. As in
+`fastlloyd.evaluation.metrics`, every measure is computed from records without noise, so it is NEVER
+private. It raises `DataError` if it is not defined.
 """
 
 from dataclasses import dataclass, field

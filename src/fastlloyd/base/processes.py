@@ -13,13 +13,12 @@ _PR_SET_DUMPABLE: Final = 4  # linux/prctl.h
 
 
 def forbid_core_dumps() -> None:
-    """Forbid core dumps of this process and, on Linux, reading its memory by other processes of
-    this user.
+    """Forbid core dumps of this process, whose memory contains keys, records and noise.
 
-    Its memory contains keys, records and noise. The limit of core files alone is not enough: Linux
-    passes a dump to a program that asks for it (systemd-coredump, apport) whatever the limit is,
-    but makes none of a process that is not dumpable. If the system has neither, or refuses, nothing
-    happens.
+    On Linux, also forbid other processes of the same user to read the memory of this process. The
+    limit on the size of core files is not enough there. A program that collects dumps, such as
+    systemd-coredump or apport, gets a dump whatever the limit is. Linux makes no dump of a process
+    that is marked as not dumpable. If the system offers or permits neither measure, do nothing.
     """
     with suppress(
         ImportError, OSError, ValueError
@@ -36,8 +35,9 @@ def forbid_core_dumps() -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Protect processes that are started inside from Ctrl-C, which they inherit as blocked. This
-    process receives it when the block ends.
+    """Shield processes that start inside the block from Ctrl-C: they inherit the signal as blocked.
+
+    This process receives the signal when the block ends.
     """
     if (
         not hasattr(signal, "pthread_sigmask")

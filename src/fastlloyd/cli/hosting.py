@@ -135,7 +135,10 @@ class ServerProcess:
         self._process.terminate()
 
     def close(self) -> None:
-        """Stop it, wait for its end, and forward the rest of its log; may be called again."""
+        """Stop the server process, wait until it ends, and forward the rest of its log.
+
+        A second call does nothing.
+        """
         if self.is_running:
             self.stop()
         try:
@@ -190,7 +193,10 @@ class ServerProcess:
             raise self.gone(as_json=as_json)
 
     def gone(self, *, as_json: bool) -> Exception:
-        """Return the exception for a server that failed or was stopped, and tell the owner."""
+        """Return the exception to raise if the server process has failed, or was stopped.
+
+        as_json : whether the message about a stopped server is JSON.
+        """
         if self.has_failed:
             return self._failure("failed")
         self.close()

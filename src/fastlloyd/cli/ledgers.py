@@ -1,4 +1,4 @@
-"""Ledgers and limits as the options of `fastlloyd ledger` name them."""
+"""Ledgers, stores and limits for the commands `fastlloyd ledger`."""
 
 import math
 from pathlib import Path

@@ -189,10 +189,14 @@ def drive(
     step: Callable[[], str],
     details: Callable[[], str],
 ) -> T:
-    """Run to the end and show the step and its details, in one line that is updated or, without a
-    terminal, in the log at intervals.
+    """Run a session until it ends, and show its current step with details.
 
-    Signals are handled as in `heed_signals`.
+    A terminal shows one line that is updated. Otherwise the step is logged at intervals. Signals
+    are handled as in `heed_signals`.
+
+    run : function that returns the session as a coroutine.
+    stop : function that stops the session.
+    step, details : functions that return the text to show.
     """
 
     async def shown() -> T:

@@ -84,7 +84,13 @@ def planned(
     n_records: int,
     of: Persons | None,
 ) -> RunSettings:
-    """Return the settings for the design of a plan of this kind, after checking the options.
+    """Check the options, and return the settings from which a plan of this kind is designed.
+
+    kind : kind of the plan, "clustering" or "bounds".
+    value_range : text of --range, or None.
+    columns : names of the features.
+    n_records : cap on the number of records of all clients.
+    of : persons and their caps, or None if single records are protected.
 
     Raises DataError, PlanError or BudgetError.
     """

@@ -47,7 +47,7 @@ _TOLD_BY_THE_FILE = {
 
 
 class _Plain:
-    """Help that shows no type for an option without a value, and breaks lists of words between
+    """Help formatter that shows no type for an option without a value, and wraps lists between
     words.
     """
 

@@ -183,10 +183,15 @@ def _invert(
     cdf: Callable[[int, int], tuple[int, int]],
     random_bytes: RandomBytes,
 ) -> NDArray[np.int64]:
-    """Return the smallest integers m with u <= F(m), for uniform u that begin with `words`.
+    """Return the smallest integer m with u <= F(m) for each uniform number u. No u is above F(0).
 
-    u is never above F(0). If a bracket is one integer, that is the value. Otherwise more bits
-    decide. The brackets of the lowest words have no low end.
+    Each u begins with the 64 bits of a word, which are known. They bound m by a lower and an upper
+    integer. If the two are equal, the value is known. Otherwise more random bits of u are drawn. A
+    word below 2**LOWEST_BIT gives no lower integer.
+
+    words : first bits of each u, uint64.
+    scale : scale of the law.
+    cdf : function that bounds F at an integer, to a given number of bits.
     """
     lowest = np.uint64(1 << LOWEST_BIT)
     low, high = cells_of(law).brackets(np.maximum(words, lowest), scale, shift)

@@ -225,10 +225,13 @@ def _is_nowhere(account: BudgetAccount | Nowhere | str) -> bool:
 def account_of(
     name: str | None, carried: BudgetAccount | Nowhere | str, by: str
 ) -> BudgetAccount | None:
-    """Return the account of a fit whose estimator names this data set, or None if it is not
-    counted.
+    """Return the account to which a fit is charged, or None if the fit is not counted.
 
-    carried : account of the estimator. by : name of the estimator. Raises errors as `_found` does.
+    name : name of the data set that the estimator's parameters give, or None.
+    carried : account that the estimator already has.
+    by : name of the estimator.
+
+    Raises the errors of `_found`.
     """
     found = _found(name, carried)
     return None if found is None else found._replace(by=by)

@@ -131,7 +131,7 @@ class FastLloyd(Estimator):
         For `MomentLloyd`: the numbers of other algorithms cannot tell how much farther out the mean
         of a skewed column may lie.
     noisy_counts_ : float64 ndarray (n_clusters,)
-        Records per cluster in the last iteration and noise, as they came: unbiased, so they may be
+        Number of records of each cluster in the last iteration, plus noise. Unbiased, so it may be
         negative. Private.
     noisy_counts_std_ : float
         Standard deviation of the noise in each of noisy_counts_, records. Public.
@@ -304,9 +304,9 @@ class Lloyd(FastLloyd):
 
 
 class MomentLloyd(Estimator):
-    """k-means with (epsilon, delta)-differential privacy by moments first and tight offsets last
-    (docs/momentlloyd.md).
+    """k-means with (epsilon, delta)-differential privacy (docs/momentlloyd.md).
 
+    First rounds ask for moments of the records, last rounds for clipped offsets from centroids.
     Usually closer to k-means without noise than `FastLloyd` at the same privacy. Its planner
     chooses all that can be chosen. There is nothing to tune. At most 1024 features.
 
@@ -389,7 +389,7 @@ class MomentLloyd(Estimator):
         features whose bounds show no sign of skew. None with more than three features, where the
         released numbers cannot tell. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
-        Records per cluster in the last iteration and noise, as they came: unbiased, so they may be
+        Number of records of each cluster in the last iteration, plus noise. Unbiased, so it may be
         negative. Private.
     noisy_counts_std_ : float
         Standard deviation of the noise in each of noisy_counts_, records. Public.

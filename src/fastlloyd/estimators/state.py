@@ -151,11 +151,14 @@ def hidden(first: FirstStage | None) -> list[str]:
 
 
 class Spent(NamedTuple):
-    """Data for the statement of a fit, which takes longer to compute than a fit of a few thousand
-    records.
+    """Data from which the privacy statement of a fit is computed when somebody asks for it.
 
-    first : first stage of a fit with two stages. data_set : name of the account, or None. radius :
-        of the intervals, or None.
+    Computing the statement takes longer than a fit of a few thousand records.
+
+    mechanism : mechanism of the fit, or of its second stage.
+    first : first stage of a fit with two stages, or None.
+    data_set : name of the data set in the ledger, or None.
+    radius : radius of the intervals in each feature, float64 (n_features,), or None.
     """
 
     mechanism: Mechanism

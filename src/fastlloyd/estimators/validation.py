@@ -121,7 +121,7 @@ def _not_finite(refused: str) -> DataError:
 
 
 def refuse_collection(X: Any) -> None:
-    """Raise DataError if X is of Dask, where all records are needed in this process."""
+    """Raise DataError if X is a collection of Dask, as the caller needs all records in memory."""
     if is_collection(X):
         raise DataError(
             "X is a collection of Dask, which only fit accepts; label its partitions with"

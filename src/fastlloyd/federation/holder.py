@@ -61,10 +61,11 @@ def state_folder() -> Path:
 
 
 def place(named: Path | None = None) -> Path:
-    """Return the full path of the ledger: `named`, else the variable, else the user's state folder.
+    """Return the full path of the ledger.
 
-    named : path as typed, relative to the current folder; the variable must be a full path. Raises
-        StateError.
+    The path is `named` or, if that is None, the path in the environment variable. Without either it
+    is a file in the user's state folder. A relative `named` starts at the current folder. The path
+    in the variable must be full. Raises StateError.
     """
     said = os.environ.get(VARIABLE)
     if named is None and not said:
@@ -109,7 +110,7 @@ class Charge:
         self.counted, self._stages = counted, stages
 
     def drawing(self, number: int) -> None:
-        """Note that the noise of the round with this number, from 0, is about to be drawn."""
+        """Record that the noise of round `number`, counted from 0, is about to be drawn."""
         self.n_drawn = max(self.n_drawn, number + 1)
 
     def later(self, cost: PlannedCost) -> Callable[[int], None]:
@@ -138,10 +139,10 @@ class HoldersLedger:
         self.path, self._say, self._identity = path, say, identity
 
     def opened(self, *, new: bool = False) -> Store:
-        """Open the ledger when no other process has it open. Raises StateError.
+        """Open the ledger, after waiting until no other process has it open. Raises StateError.
 
-        new : make the ledger if it does not exist. Only a holder who states that nothing was
-            counted before gets a new one.
+        new : whether to make a ledger if the file does not exist. An empty ledger would not count
+            earlier runs. So a holder asks for a new one only if there were none.
         """
         if not self.is_there():
             if not new or self._identity is not None:

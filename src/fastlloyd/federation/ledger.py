@@ -249,8 +249,9 @@ def accounts(history: History) -> list[Account]:
 
 
 def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
-    """Return the neighbours of each sum of a data set; None means one record, by the relation of
-    the runs.
+    """Return the neighbouring relation of each sum that is counted for a data set.
+
+    None stands for one record, under the relation of each run.
     """
     costs = [cost for cost, _ in counted_on(history, dataset)]
     named = [each for each in history.limits_on(dataset) if each is not None]
@@ -352,7 +353,7 @@ def counted_on(history: History, dataset: str) -> list[Counted]:
 
 
 def _repeated(runs: AnyRepeated) -> Counted:
-    """Return several equal runs as one, with the number of answers of each exchange."""
+    """Return equal runs as one cost, and for each exchange the number of times it was answered."""
     cost = msgspec.structs.replace(runs.cost, distance=runs.times * runs.cost.distance)
     return cost, dict.fromkeys(runs.numbers, runs.times)
 

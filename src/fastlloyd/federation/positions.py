@@ -1,10 +1,10 @@
-"""Positions of a client's store, signed by its identity. A server remembers them, and the next plan
-can carry them to another server.
+"""Positions of a client's store, signed by its identity.
 
-A position says "my store had this head at this length". That holds for every run and every server,
-so the signature binds neither. A position that a third party shows again is still true of an
-earlier moment. A server that knows a later position ignores it, and any other server learns that
-the store has at least this length.
+A server remembers positions, and the next plan can carry them to another server. A position says
+"my store had this head at this length". This statement is true in every run and at every server, so
+the signature covers neither run nor server. An old position that a third party shows again is still
+a true statement about an earlier moment. A server that knows a later position ignores the old one.
+Any other server learns that the store has at least this length.
 """
 
 from collections.abc import Iterable, Mapping

@@ -67,9 +67,10 @@ class BudgetAccount(NamedTuple):
     by: str = "fit"
 
     def opened(self, watch: Watch) -> "BudgetAccount":
-        """Add the data set to the ledger if it is new, and return the account bound to this ledger.
+        """Add the data set to the ledger if it is new. Return an account that is bound to this
+        ledger.
 
-        Raises BudgetError and StateError.
+        In the returned account the data set is no longer new. Raises BudgetError and StateError.
         """
         holder = self.holder(watch)
         identity = holder.named(self.dataset)
@@ -99,10 +100,14 @@ class BudgetAccount(NamedTuple):
 
     @contextmanager
     def charged(self, bill: Bill, watch: Watch) -> Iterator[Charged]:
-        """Charge a job to the data set, durably, before the block draws its first noise.
+        """Charge a job to its data set, and run the block. The charge is stored before any noise is
+        drawn.
 
-        Raises BudgetError if a limit refuses it or the ledger does not know the data set,
-        StateError if the ledger cannot be written; in both cases nothing is spent.
+        bill : cost of each stage of the job.
+        watch : receiver of the event `BudgetCharged`.
+
+        Raises BudgetError if a limit refuses the charge or the ledger does not contain the data
+        set. Raises StateError if the ledger cannot be written. After either error nothing is spent.
         """
         holder, rows_are = self.holder(watch), self.dataset.rows_are
         with holder.charged(self.dataset, *bill.stages, by=self.by, digest=bill.digest) as charge:

@@ -99,8 +99,9 @@ class ClientRequest:
         return PreparedClient(self, source, outside)
 
     def check_budget(self, store: Path | Store, watch: Watch = nobody) -> None:
-        """Raise BudgetError or StateError unless the run may begin. store : of the client, or the
-        path where it will be.
+        """Raise BudgetError or StateError unless the run may begin.
+
+        store : the client's store, or the path at which the store will be made.
         """
         dataset, run_id = self.account.dataset, bytes.fromhex(self.plan.run_id)
         cost = plan_cost(self.plan, dataset.rows_are)

@@ -243,8 +243,11 @@ def find_bounds(
 
 @contextmanager
 def watched(run: AnyRun, watch: Watch, drawing: Drawing) -> Iterator[Drawing]:
-    """Yield a function to call with each round before its noise is drawn; it calls account and
-    watch.
+    """Report the events of a run to `watch`. Yield a function to call before the noise of each
+    round.
+
+    The yielded function takes the number of the round, from 0. It calls `drawing`, and then reports
+    the round to `watch`.
     """
 
     def told(number: int) -> None:

@@ -110,8 +110,9 @@ def bounds_settings(
 
 
 def check_guarantee(choices: GuaranteeChoices, faults: Faults) -> None:
-    """Note each fault of the choices that needs no records to be seen, except those of epsilon and
-    delta.
+    """Add to `faults` every fault of the choices that can be found without records.
+
+    Faults of epsilon and delta are not added here.
     """
     cap = faults.value(None, lambda: choices.cap, "n_records")
     if choices.n_records is None:

@@ -30,10 +30,12 @@ from fastlloyd.mechanisms.persons import max_clients
 
 @dataclass(frozen=True, kw_only=True)
 class FederationChoices:
-    """Choices of a federation, as plain values. None leaves a choice to the planner.
+    """Choices of a federation, as plain values. The planner makes every choice that is None.
 
-    trust : "client-noise" or "server-noise", or None for client-noise, with preset="paper"
-    server-noise. masks : "pairwise" or "group". The others are those of `Plan`.
+    trust : "client-noise" or "server-noise". None means "server-noise" with preset="paper", and
+        "client-noise" otherwise.
+    masks : "pairwise" or "group".
+    max_dropouts, max_colluding, ring_bits : as in `Plan`.
     """
 
     trust: str | None = None

@@ -73,8 +73,9 @@ class Source(Protocol):
         """Read the records if they are few. Raises DataError."""
 
     def count(self, domain: Domain) -> int:
-        """Return the number of records, or of persons where rows have ids: private. domain : of the
-        first pass.
+        """Return the exact number of records, or of persons if rows have ids. Do not publish it.
+
+        domain : domain that the first pass uses.
         """
 
     def check_number(self, cap: int, unit: Unit) -> None:
@@ -222,7 +223,7 @@ class TableSource:
 
     @property
     def dropped(self) -> int:
-        """Number of records that were left out: private."""
+        """Exact number of records that were left out for missing cells. Do not publish it."""
         return (self.records.dropped or 0) if self._far is None else self._far.dropped
 
     def count(self, domain: Domain) -> int:  # noqa: ARG002 - counted without a grid
@@ -244,7 +245,7 @@ class TableSource:
             check_cap(self.count(UNKNOWN), cap, unit)
 
     def extremes(self) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest and the largest value of each feature: private."""
+        """Return the exact smallest and largest value of each feature. Do not publish them."""
         return data_bounds(self.records.blocks())
 
     def on_grid(
@@ -363,7 +364,9 @@ class CollectionSource:
         return Clipped() if self._records is None else self._records.clipped
 
     def count(self, domain: Domain) -> int:
-        """Return the number of records, by a pass on the grid of the domain: private."""
+        """Return the exact number of records, after one pass on the grid of `domain`. Do not
+        publish it.
+        """
         return self._on(domain).count()
 
     def check_number(self, cap: int, unit: Unit) -> None:

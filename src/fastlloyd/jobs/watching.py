@@ -30,7 +30,10 @@ class RunBegan(Event, frozen=True, kw_only=True):
 
 
 class StepEnded(Event, frozen=True, kw_only=True):
-    """End of the latest step, or of the rounds of a mechanism, also when given up."""
+    """Event: the step that began last has ended, or was given up.
+
+    A step may be all rounds of a mechanism.
+    """
 
 
 class RoundAnswered(Event, frozen=True, kw_only=True):

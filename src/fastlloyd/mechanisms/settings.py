@@ -144,7 +144,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def designed_as(self) -> type:
-        """Return the type that decides the design (`catalogue.design`)."""
+        """Return the class of settings by which `catalogue.design` chooses a design function."""
         return type(self)
 
     @property

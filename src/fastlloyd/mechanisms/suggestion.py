@@ -39,8 +39,11 @@ _LABEL = b"fastlloyd/v1/clearest-split"
 
 
 class NoisyVotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Places, float64 (m, r), with their noisy votes in records, float64 (m,). deviation : of the
-    noise in each vote.
+    """Noisy numbers of records near public or released points.
+
+    places : points, float64 (m, r).
+    votes : noisy number of records that are nearest to each point, float64 (m,).
+    deviation : standard deviation of the noise in each vote, in records.
     """
 
     places: FloatArray

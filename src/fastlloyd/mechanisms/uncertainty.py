@@ -1,10 +1,12 @@
-"""Estimates of the distance from a published centroid to the centre of its records (`FarRecords`),
-of the clusters whose distance is unknown, and of the noise in the loss.
+"""Estimates of the accuracy of released centroids and of the loss.
+
+For each centroid, an estimate says how far it is from the centre of its records (`FarRecords`), or
+that this distance is unknown. Another estimates the noise in the loss.
 
 The estimates use noisy answers and public scales alone, so they cost no privacy. Noise is only one
-part of the distance: a move may have been shrunk, and the centroids may not have arrived. All parts
-are estimated from the last answer, with constants that were chosen on synthetic groups. The study
-on other groups is docs/results/coverage.md.
+part of the distance. A move may have been shrunk, and the centroids may not have converged. All
+parts are estimated from the last answer, with constants that were chosen on synthetic groups. The
+study on other groups is docs/results/coverage.md.
 """
 
 import enum
@@ -104,12 +106,12 @@ def noise_errors(
 
 
 def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
-    """Return the length of each centroid's standard error divided by the planned radius of a
-    cluster, float64 (n_clusters,).
+    """Return the relative error of each centroid, float64 (n_clusters,).
 
-    The radius is eta_d, alpha times that of n_clusters equal cubes that fill the domain (Section
-    5.6 of the paper), even for algorithms without a radius. Near 1 and above, a centroid reflects
-    the noise more than the records.
+    It is the length of the centroid's standard error, divided by the planned radius eta_d of a
+    cluster. If n_clusters equal cubes fill the domain, eta_d is alpha times the radius of one cube
+    (Section 5.6 of the paper). It is used for algorithms without a radius, too. With an error near
+    or above 1, a centroid reflects the noise more than the records.
     """
     lengths = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1))
     ratios: FloatArray = lengths / max(mechanism.planned_radius, 1.0)

@@ -43,8 +43,13 @@ Parsed = tuple[bytes, Iterator[bytes], ColumnBlock | None]
 
 
 class ArrowText:
-    """Numbers of the chosen columns, by index, of text with `width` columns, two or more, and the
-    ids in column `unit`.
+    """Parser of text in lines that reads the chosen columns as numbers, and the ids of rows.
+
+    delimiter : separator of cells.
+    width : number of columns of the text, at least 2.
+    chosen : numbers of the columns to read.
+    missing : treatment of missing cells.
+    unit : number of the column of ids, or None.
     """
 
     def __init__(

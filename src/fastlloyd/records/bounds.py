@@ -376,8 +376,9 @@ def data_bounds(
 
 
 def _over_records(of: Callable[..., npt.NDArray[Any]], X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the smallest or largest of each column, of(X, axis=0); short rows are joined, because
-    NumPy's loops run along rows.
+    """Return `of(X, axis=0)`, where `of` takes the smallest or the largest of each column.
+
+    Short rows are joined first, because NumPy's inner loops run along rows.
     """
     whole = len(X) // _ROWS_JOINED * _ROWS_JOINED
     if not whole or not X.flags.c_contiguous:

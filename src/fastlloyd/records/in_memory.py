@@ -233,8 +233,11 @@ def _hides(X: Any) -> bool:
 
 
 def taken_over(X: Any, what: str = "X") -> Any:
-    """Return X as a data frame if it is one, because a stream gives it only once, otherwise X
-    itself.
+    """Return X as a data frame if X is one or streams one, otherwise X itself.
+
+    A stream can be read only once, so the caller keeps the data frame.
+
+    what : name of X in messages.
     """
     frame = guarded(partial(frame_of, X), what)
     return X if frame is None else frame

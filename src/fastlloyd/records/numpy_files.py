@@ -199,8 +199,9 @@ class _Columns(Reader):
 
 
 def open_npy(path: str, columns: Columns, _missing: Missing, unit: str | None = None) -> _Matrix:
-    """Check the header of an array (n, d), columns x1, x2, ..., or (n,), column x1. Raises
-    DataError.
+    """Open an array in NumPy's format after a check of its header. Raises DataError.
+
+    An array of shape (n, d) has the columns x1, x2, ..., and one of shape (n,) the column x1.
     """
     return _matrix(_array(path, None), columns, unit)
 

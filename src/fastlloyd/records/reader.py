@@ -41,12 +41,16 @@ def complete(
     where: Callable[[int], str],
     first: int,
 ) -> RealArray | ColumnBlock:
-    """Return the records of a block (n, n_features) without missing cells (NaN), in the same memory
-    order.
+    """Return the records of a block (n, n_features) without missing cells (NaN).
 
-    first : number of the block's first record. where : returns the place of the record of a number.
-        Raises DataError for the first record with an infinite cell, or with a missing one unless
-        these are dropped.
+    The result has the memory order of the block.
+
+    columns : names of the features, for messages.
+    where : function that returns the place of a record in its source, given the record's number.
+    first : number of the block's first record.
+
+    Raises DataError for the first record with an infinite cell. Unless records with missing cells
+    are dropped, also raises DataError for the first missing cell.
     """
     arrays = block.arrays if isinstance(block, ColumnBlock) else (block,)
     if np.any([wrong_cells(array, missing).any() for array in arrays]):

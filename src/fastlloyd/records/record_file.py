@@ -155,7 +155,10 @@ class RecordFile:
             first += len(block)
 
     def check(self, block: RealArray | ColumnBlock, first: int) -> None:
-        """Raise the errors of `column_blocks` for such a block."""
+        """Raise the errors that `column_blocks` would raise for this block.
+
+        first : number of the block's first record.
+        """
         complete(block, self.columns, self._missing, self._where, first)
 
     def blocks_with_gaps(self) -> Iterator[RealArray]:

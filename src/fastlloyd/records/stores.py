@@ -35,8 +35,9 @@ def is_address(source: str) -> bool:
 
 
 def find(address: str) -> Mapping[str, tuple[int, str]]:
-    """Return the objects that an address means, by their own addresses, with sizes and versions, as
-    `files.find` does. Raises DataError.
+    """Return the objects at an address: for the address of each object, its size and its version.
+
+    An address names one object, a prefix or a pattern, as for `files.find`. Raises DataError.
     """
     if re.fullmatch(r"[^/]*://+", address):
         raise DataError(

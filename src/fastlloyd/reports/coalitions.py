@@ -137,8 +137,10 @@ def one_share_epsilon(plan: Plan) -> float:
 def _epsilon(
     plan: Plan, mu_squared: Fraction, n_unknown: int, factor: Fraction = Fraction(1)
 ) -> float:
-    """Return epsilon of a release with this mu that n_unknown unknown shares of noise protect.
+    """Return epsilon of a release against observers who do not know `n_unknown` shares of its
+    noise.
 
+    mu_squared : mu^2 of the release with the noise of the unknown shares alone.
     factor : number of records of the person, divided by the number that the plan's mu covers.
     """
     m, of_one = plan.mechanism, factor**2 * plan.mechanism.accountant().mu_squared * plan.n_shares

@@ -55,10 +55,12 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         records: FloatArray | None = None,
         **numbers: Any,
     ) -> Self:
-        """Make the picture of a mechanism's result.
+        """Return the picture of a mechanism's result.
 
-        private : no setting was taken from the data. epsilon : the epsilon spent, or None for the
-            mechanism's. numbers : the noisy fields.
+        private : whether no setting was taken from the data.
+        epsilon : epsilon that was spent, or None for that of the mechanism.
+        records : records to draw, or None.
+        numbers : noisy results, by the name of a field of this class.
         """
         clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
         has_noise = m.noise is not Noise.NONE

@@ -61,11 +61,11 @@ def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INC
 
 
 def features_shown(picture: Picture) -> IntArray:
-    """Return the features that have a panel, in their order: all, or the eight in which clusters
-    differ most.
+    """Return the numbers of the features that have a panel, ascending.
 
-    They differ by the spread of centroids, weighted by noisy counts, beyond what their standard
-    errors alone would give, over the half width of the domain.
+    If there are more than eight features, the eight with the highest scores have a panel. The score
+    of a feature is the spread of the centroids, weighted by noisy counts, minus the part that
+    standard errors explain. It is divided by the square of the half width of the domain.
     """
     d = len(picture.features)
     if d <= MAX_PANELS:

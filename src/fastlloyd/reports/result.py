@@ -280,17 +280,17 @@ def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
 
 
 def centroids_csv(result: Result) -> str:
-    """Return a table for people with one row per cluster.
+    """Return a CSV table for people, with one row per cluster.
 
-    The columns are the number from 0, the centroid in original units, the noisy count, the standard
-    errors of both, the figures beyond them, and the status (`uncertainty.Status`). `radius_...` is
-    R of `Mechanism.promise`, the same in every row. `beyond_...` is the figure of
-    `Accuracy.beyond`. A result without these two has no such columns.
+    The columns are: number of the cluster from 0, centroid in original units, noisy count, standard
+    errors of centroid and count, `radius_...`, `beyond_...`, and status (`uncertainty.Status`).
+    `radius_...` is R of `Mechanism.promise` and is the same in every row. `beyond_...` is
+    `Accuracy.beyond`. A result without a radius or without `Accuracy.beyond` has no such columns.
 
     Numbers have the digits that their standard errors warrant. `centroids.json` has all digits.
-    Standard errors are empty if a centroid stayed in the last round. Without noise, or with bounds
-    or caps taken from the data, one more column, `privacy`, says so. A feature with the name of
-    another column is renamed to `feature_...`.
+    Standard errors are empty if a centroid stayed in the last round. A column `privacy` is added if
+    the result has no noise, or if bounds or caps were taken from the data. A feature with the name
+    of another column is renamed to `feature_...`.
     """
     features = _columns(result.mechanism.domain.features)
     text = io.StringIO()

@@ -92,11 +92,13 @@ class SealedSettings(NamedTuple):
 
 
 def stored_statement(folder: Path, sealed: SealedSettings) -> PrivacyStatement:
-    """Return the statement of the result in a folder with these settings.
+    """Return the privacy statement of the result in a folder.
 
-    Raises DataError if privacy.json is no statement or contradicts the settings, and names the
-    field. Cautions that the settings do not explain, such as those on a picture with records, are
-    kept.
+    sealed : settings that are stored in the same folder.
+
+    Raises DataError if privacy.json is not a privacy statement, or contradicts the settings. The
+    message names the field. Cautions that the settings do not explain, such as those on a picture
+    with records, are kept.
     """
     path = folder / PRIVACY
     said = _json(path)
@@ -110,9 +112,13 @@ def stored_statement(folder: Path, sealed: SealedSettings) -> PrivacyStatement:
 
 
 def state_statement(source: str, said: Any, sealed: SealedSettings) -> PrivacyStatement:
-    """Return the statement in the state of a model with these settings.
+    """Return the privacy statement in a model's saved state, after a check against its settings.
 
-    source : named in messages. Raises DataError for every contradiction, like `stored_statement`.
+    source : name of the model in messages.
+    said : statement in the state.
+    sealed : settings of the model.
+
+    Raises DataError for every contradiction, like `stored_statement`.
     """
     if not isinstance(said, dict):
         raise _contradiction(source, "privacy_spent_", said, "a table")

@@ -269,8 +269,9 @@ def run(
     json: Json = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Run the trials of SPEC that DIR lacks. It may be stopped at any time: the same command goes
-    on.
+    """Run the trials of SPEC that DIR lacks.
+
+    You may stop the command at any time. Run the same command again to continue.
     """
     from fastlloyd_lab.datasets.named import check_at_hand
     from fastlloyd_lab.experiments import runner

@@ -100,10 +100,10 @@ def own_sets() -> dict[str, OwnSet]:
 
 
 def find(entry: DataSet) -> Table:
-    """Records of a set that is on this machine already, columns x1, x2, ...
+    """Return the records of a data set that is on this machine, with columns x1, x2, ...
 
-    Raises DataError, which says how to get the set, if it is not; and if the file in the cache
-    holds other values.
+    Raises DataError if the set is not on this machine. The message says how to get the set. Also
+    raises DataError if the cached file contains other values.
     """
     if entry.bundled is not None:
         from sklearn import datasets
@@ -128,8 +128,10 @@ def find(entry: DataSet) -> Table:
 
 
 def home_here(entry: DataSet) -> str | None:
-    """Return in words the place where `find` would look first for a set on this machine, or None if
-    it is not here. Reads no records.
+    """Return a word for the place where `find` looks first, or None if the set is not on this
+    machine.
+
+    No records are read.
     """
     if entry.bundled is not None:
         return "scikit-learn"

@@ -94,8 +94,9 @@ MEASURES = {
 
 
 def quantity(column: str) -> Quantity:
-    """The quantity of a column; a measure that this package does not know is called by its column
-    and may be any number.
+    """Return the quantity that a column measures.
+
+    A measure unknown to this package is called by the name of its column, and has no limits.
     """
     return MEASURES.get(column) or Quantity(column=column, title=column.replace("_", " "))
 

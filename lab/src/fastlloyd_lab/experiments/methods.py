@@ -36,11 +36,14 @@ FEDERATION_OPTIONS = frozenset({"trust"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What one trial asks of a method.
+    """Input of one trial of a method.
 
-    epsilon, delta : the guarantee; inf and 0 for a method that is not private. clients : 1 is the
-    central model. options : of those that are swept, the ones the method takes. public_seed : of
-    data set and run alone. noise_seed : of the whole trial, 0 to 2**256 - 1.
+    epsilon, delta : guarantee of the trial, or inf and 0 for a method without privacy.
+    clients : number of clients, or 1 for the central model.
+    preset : name of the preset.
+    public_seed : seed of public randomness, which depends on data set and run only.
+    noise_seed : seed of the noise, 0 to 2**256 - 1, which depends on all of the trial.
+    options : values of the swept options that the method accepts.
     """
 
     epsilon: float
@@ -128,7 +131,7 @@ def _is_text(value: object) -> bool:
 
 
 def check_option(name: str, value: Option) -> None:
-    """Raise PlanError for values of an option that no algorithm accepts."""
+    """Raise PlanError if no algorithm accepts this value of the option `name`."""
     if name in ALGORITHM_OPTIONS:
         if (name == "clipping") is not isinstance(value, bool):
             raise PlanError(

@@ -157,7 +157,7 @@ def first_candidates(plan: PEMeans, public_seed: PublicSeed) -> IntArray:
 def noisy_votes(
     plan: PEMeans, candidates: IntArray, X: GridArray, noise: NoiseSource
 ) -> FloatArray:
-    """h, in records: how many have each candidate as their nearest, with noise."""
+    """Return h: for each candidate, the noisy number of records that are nearest to it."""
     votes = ask(plan.question(len(candidates)), candidates=candidates).evaluate(X)[:, 0]
     return np.asarray(
         (votes + noise.gaussian(plan.scale, len(candidates))) / 2**COUNT_BITS, dtype=np.float64

@@ -115,9 +115,10 @@ class Folder:
 
 
 def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the provenance of an earlier session in the folder, or None.
+    """Return the provenance that an earlier session left in the folder, or None.
 
-    Raises OutputError if it is of another experiment.
+    Raises OutputError if the folder contains other files, or results of another experiment, version
+    or code.
     """
     try:
         earlier = json.loads((path / PROVENANCE).read_bytes())

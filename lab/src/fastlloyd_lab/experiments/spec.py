@@ -227,7 +227,10 @@ def _expanded(names: Iterable[str]) -> list[str]:
 
 
 def _quickened(spec: Spec) -> Spec:
-    """What `[quick]` names, everywhere; its own grids, where they name it too, win."""
+    """Return `spec` with the values that its table `[quick]` sets.
+
+    A value of a grid inside `[quick]` takes precedence. Raises PlanError without `[quick]`.
+    """
     if spec.quick is None:
         raise PlanError(
             "there is no [quick] table, so --quick has nothing to set; add one, or leave"

@@ -40,7 +40,7 @@ class Curves:
         return [(epsilon, each) for epsilon, each in self.points[variant] if each.n]
 
     def off(self, variant: Variant) -> _Points:
-        """Those of them that the axis does not reach."""
+        """Return the points of a variant that lie outside the axis: epsilon and mean."""
         return [
             (epsilon, each)
             for epsilon, each in self.means(variant)
@@ -203,8 +203,9 @@ def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, axes.Style], inch
 
 
 def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
-    """Say what a point alone does not: that it lies beyond the axis, or is of one run where others
-    are of several.
+    """Mark each mean that lies outside the axis, and a single mean that is taken over one run only.
+
+    The second mark appears if other means of the figure are taken over several runs.
     """
     from matplotlib.markers import CARETDOWN, CARETUP
 

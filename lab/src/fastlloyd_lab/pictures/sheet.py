@@ -176,7 +176,7 @@ def left_out(samples: Iterable[Sample | Summary]) -> list[str]:
 
 
 def runs(samples: Iterable[Sample | Summary]) -> str:
-    """How many runs a mean is of."""
+    """Return a sentence with the number of runs that the means of a figure are taken over."""
     counts = sorted({sample.n for sample in samples if sample.n})
     if not counts:
         return ""

@@ -142,8 +142,12 @@ def _run_by_run(
     value: Callable[[list[float]], float],
     count: Callable[[Iterable[int]], int],
 ) -> Sample:
-    """One value of the values of each run that all samples have, and one count of their counts of
-    what is left out.
+    """Return one sample from several, run by run.
+
+    value : function that computes the value of a run from the values of all samples.
+    count : function that combines the numbers of omitted trials.
+
+    A run that one sample lacks is left out.
     """
     shared = set.intersection(*(set(sample.by_run) for sample in samples)) if samples else set()
     return Sample(
@@ -156,9 +160,7 @@ def _run_by_run(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Variant:
-    """A method with the swept options it took, and the number of clients: what a line of a figure
-    is.
-    """
+    """One line of a figure: a method, the swept options that it took, and the number of clients."""
 
     method: str
     options: tuple[tuple[str, str], ...] = ()
@@ -246,7 +248,10 @@ class Summaries:
         )
 
     def epsilons(self, dataset: str | None = None) -> list[float]:
-        """All finite epsilons at which anything was run on a set, or on any of them, ascending."""
+        """Return all finite epsilons of the runs on a data set, ascending.
+
+        dataset : name of the data set, or None for all data sets.
+        """
         every = {
             e for (name, _), found in self._rows.items() if dataset in (None, name) for e in found
         }

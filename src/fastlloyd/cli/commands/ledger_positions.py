@@ -1,4 +1,7 @@
-"""`fastlloyd ledger positions | forget`: what a server saw of clients' stores."""
+"""Commands `fastlloyd ledger positions` and `fastlloyd ledger forget`.
+
+A server remembers the position of each client's store. The commands write and delete positions.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

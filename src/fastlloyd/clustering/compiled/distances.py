@@ -44,11 +44,14 @@ VECTORS = 64
 
 @kernel(REAL(CENTROIDS, read(types.int64, 1)))
 def group_size(centroids: IntArray, limits: IntArray) -> float:
-    """Return the group size L for records x with |x_j| <= limits[j], (d,).
+    """Return the group size L for records x with |x_j| <= limits[j].
 
-    It is the largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53, which bounds keys and
-    all sums before them, and at most the number of centroids, rounded up to a power of two. It is 1
-    for empty limits, if only (|x| + |c|)^2 < 2**53 is known.
+    L is the largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53 for every centroid c. This
+    bounds all keys, and all sums from which they are computed. L is at most the number of
+    centroids, rounded up to a power of two. If `limits` is empty, only (|x| + |c|)^2 < 2**53 is
+    known, and L is 1.
+
+    limits : bounds of the coordinates, int64 (d,) or empty.
     """
     k, d = centroids.shape
     reach = 0.0
@@ -330,8 +333,15 @@ def _labels_within(
 def _keep_lesser(
     best: FloatArray, L: float, start: float, scores: FloatArray, found: FloatArray, m: int
 ) -> None:
-    """Keep the smaller scores and their centroids, of earlier groups and of the group whose first
-    centroid is `start`.
+    """Update the smallest score of each of m records, and its centroid, from one group of
+    centroids.
+
+    best : for each record, L times the smallest score in the group, plus the centroid's place in
+        it.
+    L : number of centroids in a group.
+    start : number of the group's first centroid.
+    scores : smallest scores so far, updated here.
+    found : centroids with the smallest scores so far, updated here.
     """
     share = 1.0 / L
     for r in range(m):

@@ -252,10 +252,13 @@ def decide_rows(
     squared_radius: float,
     labels: Labels,
 ) -> None:
-    """Set labels as `decide_columns` does, for records X[start + i] and the centroids with scores
-    of at most limits[i].
+    """Set the labels of doubtful records exactly, from records that are stored row by row.
 
-    products, constants : as in `filter.propose`. first : the first of their records.
+    The rows are X[start + i] for each i in `doubtful`. Centroids with scores above limits[i] are
+    not compared, as in `decide_columns`.
+
+    first : number of the record to which the first column of `products` belongs.
+    products, constants : as in `filter.propose`.
     """
     chunks, _, size, R = products.shape
     records = np.zeros((ASIDE_ROWS, C.shape[1]))

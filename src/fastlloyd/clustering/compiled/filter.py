@@ -157,15 +157,24 @@ def propose(
     doubtful: Labels,
     n: int,
 ) -> int:
-    """Set labels to the nearest of k centroids, or to k beyond the radius, and append records in
-    doubt to n others; return their number.
+    """Label the records of a block with their nearest centroids, and list the doubtful records.
 
-    first : first of the records.
-    m : number of records of the block, at most the length of `squares`, `labels`, `limits` and
-        `doubtful`.
-    limits : largest scores that the nearest centroids may have.
-    products : A X^T (chunks, parts, centroids of a chunk, R).
-    share, most : e, and 4 e times the largest |c|^2.
+    A record is doubtful if rounding could change its label. The function appends doubtful records
+    to the first n entries of `doubtful`, and returns the new number of entries.
+
+    first : number of the block's first record in `squares`, `labels`, `limits` and `doubtful`.
+    m : number of records of the block up to which doubtful ones are listed.
+    products : A X^T, float32 (chunks, parts, centroids of a chunk, R), for R records in each part.
+    constants : constant of each centroid, which is added to its products to give its score.
+    squares : |x|^2 of each record.
+    k : number of centroids, and the label of a record outside the radius.
+    squared_radius : square of the radius.
+    share : bound e of the relative rounding error.
+    most : 4 e times the largest |c|^2.
+    labels : output, the label of each record.
+    limits : output, the largest score that the nearest centroid of each record may have.
+    doubtful : output, numbers of doubtful records.
+    n : number of entries that `doubtful` has before the call.
     """
     chunks, parts, size, R = products.shape
     scratch, integers = np.empty((2, R), np.float32), np.empty((2, R), np.int32)

@@ -53,8 +53,10 @@ CENTROIDS, RECORDS = read(types.int64, 2), read(types.int32, 2)
 
 
 def kernel(*signatures: Any, exact: bool = True) -> Callable[[_Function], _Function]:
-    """Compile for these types. exact : for integers, whose sums and products the compiler may
-    rearrange.
+    """Return a decorator that compiles a function for the given types of its parameters.
+
+    signatures : signatures of Numba, one for each combination of types.
+    exact : whether the compiler may rearrange sums and products, because all numbers are integers.
     """
 
     def compiled_later(function: _Function) -> _Function:

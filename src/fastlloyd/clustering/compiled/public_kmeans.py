@@ -83,10 +83,10 @@ def aligned(*shape: int) -> FloatArray:
 def room_for_choice(
     blocks: FloatArray, n_trials: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
-    """Return the arrays that `add_centroids` works with.
+    """Return the work arrays of `add_centroids`.
 
-    They are distances of points, scores, sums before parts of blocks, keys of candidates, losses
-    with them, and the candidates.
+    The arrays contain distances of points (and their scores), running sums of weighted distances,
+    keys of candidates, losses with each candidate, and candidates.
     """
     n_blocks, width, _ = blocks.shape
     pairs = n_trials + n_trials % 2
@@ -146,20 +146,23 @@ def add_centroids(
     trials: FloatArray,
     chosen: IntArray,
 ) -> bool:
-    """Choose points for one start of greedy k-means++ after the first, chosen[0]; return False if a
-    choice is not certain.
+    """Choose all points after the first for one start of greedy k-means++.
 
-    squares : of `squares_of`.
-    points : (n, r) around the origin.
+    Returns False if rounding could change a choice.
+
+    blocks : points in blocks of columns, padded.
+    squares : result of `squares_of`.
+    points : points around the origin, (n, r).
     weights : (n_blocks, WIDTH), 0 after the last point.
     scale : the sum of weights W times the largest square M.
-    of_points to candidates : of `room_for_choice`.
-    trials : uniform numbers (k - 1, T).
+    of_points, before, keys, losses, candidates : work arrays of `room_for_choice`.
+    trials : uniform numbers, (k - 1, T).
+    chosen : numbers of the chosen points. chosen[0] is given, and the others are set.
 
     With u = 2**-53, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49
     M, in this code and in NumPy. A sum S of these distances by weights is known up to e = W g + (n
-    + 2) u S, in any order of addition. If two sums differ by more than 8 e here, the same one is
-    smaller there.
+    + 2) u S, in any order of addition. If two sums differ by more than 8 e in this code, the same
+    one is smaller in NumPy.
     """
     (n, r), T, n_blocks = points.shape, trials.shape[1], len(blocks)
     nearest, scores, e = (

@@ -76,14 +76,14 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Longest waits of a networked run for missing parties, in whole seconds.
+    """Longest times that a networked run waits for missing parties, in whole seconds.
 
-    joining : for the Hello of every client.
-    dealing : for what one client makes for all (group key or parameters), before the next client is
-        asked.
-    round : for the uploads of one round. Pairwise masks need all clients, so they wait this long
-        for keys and parameters too.
-    confirming : for every client's confirmation of the result.
+    joining : wait for the Hello of every client.
+    dealing : wait for a message that one client makes for all, with keys or parameters. After this
+        time the next client is asked.
+    round : wait for the uploads of one round. With pairwise masks the server cannot do without a
+        client, so it waits as long for keys and parameters.
+    confirming : wait for every client's confirmation of the result.
     """
 
     joining: int = 3600

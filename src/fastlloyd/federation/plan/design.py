@@ -219,8 +219,9 @@ def _members(
 
 
 def _timeouts(plan: Plan, masks: Masks) -> Timeouts:
-    """Return the plan's timeouts; those that its makers left at the default become the default of
-    these masks.
+    """Return the plan's timeouts for other masks.
+
+    A timeout that equals the default of the plan's masks becomes the default of `masks`.
     """
     waits, usual, now = (
         msgspec.structs.asdict(each)

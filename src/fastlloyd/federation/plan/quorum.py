@@ -121,10 +121,12 @@ def share_scales(scales: Iterable[Fraction], n_shares: int) -> tuple[Fraction, .
 
 
 def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
-    """Return the most that adding up separately rounded shares adds to delta, rounded up
-    (docs/proofs/shares-of-noise.md).
+    """Return an upper bound on the addition to delta if separately rounded shares of noise are
+    added up.
 
-    It is (1 + e^epsilon) times the distance, or inf if epsilon is too large for a meaningful bound.
+    The bound is (1 + e^epsilon) times the statistical distance between the sum of rounded shares
+    and one rounded Gaussian. It is inf if epsilon is too large for a meaningful bound, and is
+    rounded up (docs/proofs/shares-of-noise.md).
     """
     with working_precision(170) as mp:
         bound = (1 + mp.exp(epsilon)) * _distance(mp, n_released, n_shares)

@@ -104,12 +104,15 @@ class ServerResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """Last centroids of a run that ended early. They are private and paid for, but not confirmed:
-    another client may have others.
+    """Last centroids of a run that ended early.
+
+    They contain noise, and their budget is spent. They are not confirmed, so other clients may have
+    different centroids.
 
     centroids : int64 (n_clusters, n_features), grid units, after the last round that was closed and
         settled.
-    included : of each such round, names of the clients in the sum, in the order of the plan.
+    included : for each round up to that one, the names of the clients in the sum, in the plan's
+        order.
     doubtful : as in `ClientResult`.
     """
 

@@ -52,19 +52,20 @@ from fastlloyd.mechanisms.answering import CappedRecords, Records
 
 
 class ClientSession(Secret):
-    """One client in one run: messages in, actions out. It ends with a `ClientResult`, or refuses a
-    message and never sends again.
+    """One client's part in one run. It handles messages of the server and returns actions.
 
-    Messages come from `decode`. A message that was handled before changes nothing. If a message
-    shows that an earlier one was lost, the client sends its last message again. Any other message
-    that the protocol does not allow ends the run.
+    The session ends with a `ClientResult`, or refuses a message and sends nothing more. Messages
+    come from `decode`. A message that was handled before changes nothing. If a message shows that
+    an earlier one was lost, the client sends its last message again. Any other message that the
+    protocol does not allow ends the run.
 
-    outcome : outcome of the run for this client, or None while it goes on. hello : its Hello in
-        this run, or None before.
+    outcome : outcome of the run for this client, or None until the run has ended.
+    hello : Hello of this client in this run, or None before it is made.
 
     Parameters
     ----------
-    plan : the plan. The caller has compared its digest with the one it was given.
+    plan : the plan. The caller has compared the plan's digest with the digest that the parties
+        agreed on.
     name : name of this client in the plan.
     records : grid points of the plan's domain, at most `max_records` of them.
     identity : private key of this client; its public half is in the plan.
@@ -75,7 +76,7 @@ class ClientSession(Secret):
 
     Raises
     ------
-    LocalProtocolError : the noise is not private, outside `testing.repeatable_noise`.
+    LocalProtocolError : the noise is repeatable, outside `testing.repeatable_noise`.
     PlanError : the name is not in the plan, the identity is another client's, or a signing key is
         missing.
     DataError : the records have another domain, or exceed the cap. The message shows no value.
@@ -394,8 +395,10 @@ class ClientSession(Secret):
             self._handled.add(digest)
 
     def _take_again(self, message: Message, *, is_last: bool) -> None:
-        """Take a recorded message. If it is a Broadcast, recorded last and maybe never opened, and
-        it does not open, end the run.
+        """Handle a message that the store recorded before the program was restarted.
+
+        is_last : whether the message was recorded last. A Broadcast recorded last may never have
+            been opened. If its sum cannot be opened now, the run ends.
         """
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(
             message, Abort

@@ -393,7 +393,11 @@ class Joining(Secret):
         return self._in_beginning(f"group-key of attempt {self._agreed.deal.attempt}")
 
     def _pair_secret(self, name: str) -> str:
-        """Return the name under which the secret made for that client in this beginning is kept."""
+        """Return the name under which the pair secret with a client is stored for the current
+        start.
+
+        name : name of the other client.
+        """
         return self._in_beginning(f"pair-secret with {name}")
 
     def _in_beginning(self, what: str) -> str:

@@ -78,13 +78,13 @@ class Hello(_Message, frozen=True, tag=1):
 
 
 class SealedKeys(_Message, frozen=True, tag=2):
-    """Client: these are the keys for the clients after me in this Deal, in its order.
+    """Message of a client: its keys for each later client of a Deal, in the order of the Deal.
 
     deal : digest of the Deal.
-    commitment : to the group key, from the dealer, who is the first of the Deal. None from all
-        others.
-    ciphertexts : one for each pair key, with its HMAC and my signature.
-    boxes : the group key, sealed under each pair key, from the dealer.
+    commitment : commitment to the group key, from the first client of the Deal (the dealer), or
+        None.
+    ciphertexts : for each pair key, a ciphertext with its HMAC and the sender's signature.
+    boxes : from the dealer, the group key sealed under each pair key.
     """
 
     deal: Digest
@@ -329,8 +329,8 @@ class Limits:
     def check_payload(self, message: "Upload | Broadcast") -> None:
         """Raise RemoteProtocolError unless the payload has the length of its round.
 
-        A message of a round that the run does not have must be as long as one of the first round;
-        the session refuses it.
+        For a round number beyond the last round, the payload must have the length of round 1. The
+        session refuses such a message later.
         """
         expected = self.payload_bytes[
             message.round - 1 if message.round <= len(self.payload_bytes) else 0

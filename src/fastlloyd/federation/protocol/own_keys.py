@@ -65,7 +65,12 @@ class OwnKeys(Secret):
         return self.with_later(agreed, other, known_as)
 
     def with_later(self, agreed: KeySet, other: str, known_as: str) -> PairKey:
-        """Return the key of the pair with a client that this one encapsulated to."""
+        """Return the pair key with a later client, to whose public key this client encapsulated.
+
+        agreed : key set of the run.
+        other : name of the later client.
+        known_as : name under which the secret of the pair is stored.
+        """
         if known_as not in self._pairs:
             self._pairs[known_as] = self._agree_with_later(agreed, other, known_as)
         return self._pairs[known_as]

@@ -76,11 +76,11 @@ class Roster:
         return msgspec.structs.replace(unsigned, signature=identity.sign(_statement(unsigned)))
 
     def checked(self, hello: Hello) -> Hello:
-        """Raise RemoteProtocolError unless that client said this about this run of this plan, with
-        usable keys.
-
-        Returns the first Hello that equals this one, so that the parties of a simulation share one
+        """Return the first Hello that equals this one, so that parties of a simulation share one
         copy.
+
+        Raises RemoteProtocolError unless the Hello is signed by its client, belongs to this run of
+        this plan, and has usable keys.
         """
         if hello.plan_digest != self.plan_digest:
             raise RemoteProtocolError(
@@ -147,8 +147,10 @@ class KeySet:
         self._places = {name: at for at, name in enumerate(names)}
 
     def follows(self, other: "KeySet") -> bool:
-        """Return whether this set may replace the other one: fewer of its clients, with the same
-        Hellos, in a later attempt of the same beginning.
+        """Return whether this key set may replace `other`.
+
+        It may if it belongs to a later attempt of the same start, and has fewer of the same clients
+        with the same Hellos.
         """
         is_same = self.deal.beginning == other.deal.beginning
         is_later = self.deal.attempt > other.deal.attempt

@@ -129,7 +129,7 @@ class ClientRounds:
                 raise not_said(self.state)
 
     def take(self, message: Message) -> None:
-        """Continue from a sum, from parameters, or from a Turn to compute them.
+        """Handle a message with a sum, with parameters, or with a turn to propose parameters.
 
         Raises RemoteProtocolError if the client refuses the message.
         """
@@ -158,7 +158,9 @@ class ClientRounds:
         return isinstance(message, Deal | KeyBox)
 
     def is_early(self, message: Message) -> bool:
-        """Return whether this message belongs to a later step, so that an earlier one was lost."""
+        """Return whether this message belongs to a later step, which shows that an earlier message
+        was lost.
+        """
         match message:
             case Broadcast():
                 first = self.number + (self.state is not ClientState.SETTLING)

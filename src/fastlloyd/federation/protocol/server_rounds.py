@@ -217,12 +217,12 @@ class ServerRounds:
         return [Decide(event, (broadcast,), self.present)]
 
     def _settle(self, sender: str, proposal: Proposal) -> list[Step]:
-        """Store the first parameters that were asked for and relay them to all clients. A client
-        that proposes others gets these.
+        """Store the first parameters from a client that was asked, and relay them to all clients.
 
-        Parameters from a client that was not asked are ignored, otherwise the fastest client would
-        choose them. An honest client may have been asked by an earlier process; it sends them again
-        in its turn.
+        A client that proposes other parameters later gets the stored ones. Parameters from a client
+        that was not asked are ignored, otherwise the fastest client would choose them. If an
+        earlier process of the server asked a client, this process asks that client again later. The
+        client then sends the same parameters again.
         """
         if proposal.round in self.parameters:
             return [Send(sender, self.parameters[proposal.round])]

@@ -107,11 +107,11 @@ class DurableServer(DurableParty[ServerSession]):
         return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
 
     def disowned(self, name: str) -> list[Send | Finish]:
-        """Forget the messages of client `name`, whose store does not match the position it was
-        told, so that the right store can continue.
+        """Forget the messages of client `name`, because its store does not match its announced
+        position.
 
-        If a step of the other clients has become durable meanwhile, the messages are in the store
-        and stay.
+        The client can then continue with its correct store. If a step of the other clients has been
+        stored since, the messages of this client are stored too, and remain.
         """
         before = self._before.pop(name, None)
         if self._seen.pop(name, None) is not None and before is not None:

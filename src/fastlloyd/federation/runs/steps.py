@@ -173,7 +173,10 @@ class DurableParty(Generic[Session]):
 
 
 def check_goes_on(run: Run, who: str) -> None:
-    """Raise StateError if the run has ended for this party's store, and may have cost something."""
+    """Raise StateError if the run has ended in this party's store and may have spent budget.
+
+    who : words of the message that follow "has ended".
+    """
     if run.ended is not None and not run.may_begin_again:
         ending = run.ended.reason or "it finished"
         raise StateError(

@@ -271,10 +271,12 @@ class PairKey(Secret):
     def agree(
         cls, context: PairContext, *, exchange_secret: bytes, kem_secret: bytes, ciphertext: bytes
     ) -> Self:
-        """Derive the key from both secrets; a client with any other input derives another key.
+        """Derive the pair key from both secrets. Any other input gives another key.
 
-        exchange_secret : of `RunKeys.exchange`. kem_secret, ciphertext : of `encapsulate`, or of
-            `RunKeys.decapsulate` and its input.
+        context : plan, run, names and Hellos of the two clients.
+        exchange_secret : result of `RunKeys.exchange`.
+        kem_secret : secret from `encapsulate` or from `RunKeys.decapsulate`.
+        ciphertext : ciphertext from `encapsulate`, which is the input of `RunKeys.decapsulate`.
         """
         check_length("exchange_secret", exchange_secret, KEY_BYTES)
         check_length("kem_secret", kem_secret, KEY_BYTES)

@@ -67,7 +67,9 @@ class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
         return ExchangeCost(self.added.at_most(more), self.replaced.at_most(more))
 
     def covers(self, other: "ExchangeCost") -> bool:
-        """Return whether another exchange costs at most this one, for all neighbours."""
+        """Return whether another exchange costs at most as much as this one, under every
+        neighbouring relation.
+        """
         return self.added.covers(other.added) and self.replaced.covers(other.replaced)
 
     def where(self, asked: Neighbours) -> Cost:

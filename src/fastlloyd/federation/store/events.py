@@ -202,7 +202,9 @@ class UnitLimitSet(_Event, frozen=True, tag=14):
 
 
 class TakenOver(_Event, frozen=True, tag=18):
-    """Holder: a client joined the run just reserved before this ledger knew of it."""
+    """Event of a holder: the client had joined the newly reserved run before this ledger counted
+    it.
+    """
 
     run_id: RunId
 
@@ -338,7 +340,7 @@ _DECODER = msgspec.msgpack.Decoder(Event, dec_hook=_decode_fraction)
 
 
 def encode(event: Event) -> bytes:
-    """Return the only encoding of `event`."""
+    """Return the canonical encoding of `event`: equal events have equal bytes."""
     return _ENCODER.encode(event)
 
 

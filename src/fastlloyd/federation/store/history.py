@@ -201,7 +201,7 @@ class History:
         return found if len(found) > max(1, self.told.get(names.same(dataset), 0)) else ()
 
     def _spelled(self, dataset: str) -> str:
-        """Note a spelling; return `names.same` of it."""
+        """Record a spelling of a data set's name. Return the normalised name (`names.same`)."""
         name = names.same(dataset)
         if dataset not in (found := self.spellings.get(name, ())):
             self.spellings[name] = (*found, dataset)

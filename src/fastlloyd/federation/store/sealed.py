@@ -133,10 +133,11 @@ class Sealed:
         return {name: self._open(run_id, _KEPT + name, 0, sealed) for name, sealed in rows}
 
     def destroy_keys(self, history: History) -> None:
-        """Overwrite the keys of runs that have ended, and slots that belong to no run.
+        """Overwrite the keys of runs that have ended, and the keys that belong to no known run.
 
-        While the key of an open run is lost, slots of no run are kept, because the file may belong
-        to another store, or such a slot may be that key. Raises OSError if the disk fails.
+        If the key of an open run is lost, keys of unknown runs are kept. The file of keys may
+        belong to another store, or one of the keys may be the lost one. Raises OSError if the disk
+        fails.
         """
         runs = history.runs
         open_runs = {run_id for run_id, run in runs.items() if run.is_open}

@@ -137,8 +137,9 @@ class ClientDriver:
         return ""
 
     def end(self, refused: str | None = None) -> None:
-        """Give up, because no message follows, or because the server refuses this client, with that
-        reason.
+        """Give up the run, because no message follows or because the server refuses this client.
+
+        refused : the reason of the server, or None if it did not refuse.
         """
         self._perform(self._session.deadline())
         if refused is not None:

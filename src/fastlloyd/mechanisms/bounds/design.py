@@ -40,8 +40,11 @@ class BoundsSettings(RunSettings, frozen=True, kw_only=True):
 
 
 class Stages(NamedTuple):
-    """Budget divided in two. first : finds bounds with `share` of mu^2. epsilon : of the stage that
-    uses them, at the same delta.
+    """Budget that is divided into two stages.
+
+    first : mechanism of the first stage, which finds bounds.
+    share : share of mu^2 that the first stage spends.
+    epsilon : epsilon of the second stage, which uses the bounds. Its delta is that of both stages.
     """
 
     first: BoundsMechanism
@@ -113,7 +116,9 @@ def _questions(settings: BoundsSettings) -> tuple[Histograms, ...]:
 
 
 def _dearest(settings: BoundsSettings, question: Histograms) -> int:
-    """Return the largest cost of an answer with noise of deviation 1 in all counts."""
+    """Return the largest mu^2 of one answer over all neighbours, for noise of deviation 1 in all
+    counts.
+    """
     sensitivity = in_shares(question, settings.persons).sensitivity
     return max(sum(corner) for corner in sensitivity.corners(settings.neighboring_relation))
 

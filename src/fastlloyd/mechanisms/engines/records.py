@@ -125,8 +125,11 @@ class EngineRecords:
         return self.look(asked)[:2]
 
     def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
-        """Return `total`, and the sum of `summarize` over the records. With `summarize`, all
-        records are read.
+        """Return the total of `asked`, the number of records, and the sum of `summarize` over all
+        blocks.
+
+        With `summarize`, all records are read again. Raises DataError if the source changed between
+        two passes, or contains no records.
         """
         self._check_unchanged()
         is_read = self.n is None or summarize is not None

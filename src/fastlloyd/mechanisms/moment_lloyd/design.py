@@ -146,7 +146,7 @@ TABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Choice from the table for given public numbers."""
+    """Rounds that the planner chose from its table for the given public numbers."""
 
     n_directions: int
     edge: Fraction

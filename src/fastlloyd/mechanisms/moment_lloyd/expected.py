@@ -1,9 +1,9 @@
-"""Error of a typical centroid of MomentLloyd by noise, from public numbers alone: a table made by
-simulation.
+"""Estimate of the error that noise causes in a typical centroid of MomentLloyd.
 
-`lab/studies/expected_error.py` makes the table and says with which records. The *signal* of
-a cluster decides: its number of records times mu, divided by the factor of the noise over what the
-guarantee needs.
+The estimate comes from public numbers and a table. `lab/studies/expected_error.py` makes the table
+by simulation, and describes the simulated records. The *signal* of a cluster determines its error.
+The signal is the cluster's number of records times mu, divided by the noise factor. The noise
+factor is the deviation of the noise, divided by the deviation that the guarantee needs.
 """
 
 import math

@@ -39,10 +39,10 @@ def mean(m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
 
 
 def number(m: MomentFields, count: Noisy) -> float:
-    """Return the number of records: the noisy count and the expected number, each weighted by its
-    precision.
+    """Return an estimate of the number of records, at least 1 and at most the cap.
 
-    Half the expected number is taken for its deviation. At least 1, at most the cap.
+    It is the mean of the noisy count and the expected number, each weighted by its precision. The
+    expected number is assumed to have a standard deviation of half its value.
     """
     noisy, expected = _precisions(m, count.deviation)
     n = (float(count.values[0, 0]) * noisy + m.n_expected * expected) / (noisy + expected)

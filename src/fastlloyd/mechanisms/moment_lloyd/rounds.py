@@ -306,7 +306,10 @@ class LengthsRound(MomentRound, frozen=True, kw_only=True, tag="lengths"):
 
 
 class SecondMomentRound(ClippingRound, frozen=True, kw_only=True, tag="second-moment"):
-    """(x - centre)(x - centre)', clipped to `radius` typical lengths."""
+    """Round that asks for the sum of (x - centre)(x - centre)'.
+
+    Each x - centre is clipped to `radius` times the typical length.
+    """
 
     powers: ClassVar[tuple[int, ...]] = (2, 2)
 

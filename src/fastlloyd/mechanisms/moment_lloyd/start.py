@@ -208,7 +208,10 @@ def outstanding(votes: Noisy, n: float) -> FloatArray:
 
 
 def _candidates(m: MomentFields, state: State) -> FloatArray:
-    """Return the candidates along the directions found, or among the features."""
+    """Return the candidate centroids of the state, float64 (m, r).
+
+    Their coordinates are those along the fitted directions or, without directions, the features.
+    """
     points = state.candidates[:, : used(state)] if m.n_directions else state.candidates
     return points.astype(np.float64)
 

@@ -54,8 +54,10 @@ class MomentFields(Mechanism, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Noisy:
-    """One part of a noisy answer, float64; deviation : of the noise of each entry, in the units of
-    the values.
+    """One part of a noisy answer.
+
+    values : noisy values, float64.
+    deviation : standard deviation of the noise in each entry, in the units of the values.
     """
 
     values: FloatArray

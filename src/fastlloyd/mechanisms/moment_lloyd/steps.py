@@ -92,12 +92,15 @@ def sizes(counts: Noisy, n: float) -> FloatArray:
 def shrunk(
     moves: FloatArray, variances: FloatArray, sizes: FloatArray, dimensions: int, most: float
 ) -> FloatArray:
-    """Return moves (k, .) in `dimensions` dimensions, each times tau / (tau + variance): empirical
-    Bayes, tau pooled.
+    """Return the moves, each shrunk towards zero by the factor tau / (tau + variance) (empirical
+    Bayes).
 
-    variances : (k,), of the noise in each coordinate of a move. sizes : (k,), the weights of
-    clusters in tau. most : bound of tau, since the mean offset of records is no longer than offsets
-    are.
+    One tau, the variance of a true move in each coordinate, is estimated from all clusters.
+
+    moves : noisy moves of the centroids, float64 (k, .), in a space of `dimensions` dimensions.
+    variances : variance of the noise in each coordinate of a move, float64 (k,).
+    sizes : weights of the clusters in the estimate of tau, float64 (k,).
+    most : upper bound of tau. The mean offset of records is no longer than the longest offset.
     """
     if dimensions == 0:
         return np.zeros_like(moves)

@@ -37,12 +37,16 @@ from fastlloyd.mechanisms.spread import Shares, numbers_among_equals, spread_key
 
 
 class PersonsInPasses:
-    """`AllRecords` of persons whose rows are read in blocks with ids, in memory that does not grow
-    with their number.
+    """Persons whose rows are read in blocks, with the interface of `AllRecords`.
 
-    The first pass finds the shares of each row and stores them on disk. Every later pass answers,
-    unless its rows differ from those of the first. A pass raises DataError, and any error in
-    reading the rows. source : of the rows, for messages.
+    The memory used does not grow with the number of persons. The first pass finds the number of
+    shares of each row, and stores these numbers on disk. Later passes use the stored numbers. A
+    pass raises DataError if its rows differ from those of the first pass, and any error of the
+    reader.
+
+    rows : blocks of grid points with ids.
+    run : mechanism that gives the number of shares of a person and the seed.
+    source : name of the rows in messages.
     """
 
     def __init__(self, rows: Rows, run: AnyRun, *, source: str) -> None:

@@ -96,10 +96,12 @@ def _persons(ids: Ids, key: bytes) -> Words:
 
 
 class Spreading:
-    """Collector of the shares of persons whose rows are on disk.
+    """Collector of the shares of rows that are stored on disk, sorted by the hash of their person.
 
-    shares : collects the shares of rows. n_persons : number of persons so far, in the order of
-        their hashes.
+    Each person has the same number of shares and spreads them over the rows.
+
+    shares : collector of the number of shares of each row.
+    n_persons : number of persons whose rows have been handled so far.
     """
 
     def __init__(self, scratch: Scratch, shares: Collected, weight_bits: int) -> None:

@@ -54,7 +54,11 @@ class _Centred(Question):
         return self.shape
 
     def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
-        """Return the sum, in integers, over some records x - g (n, d), which may be overwritten."""
+        """Return the integer sum of this question over the rows z = x - g of Z, each clipped to
+        `radius`.
+
+        Z : offsets of the records of a block, (n, d), which may be overwritten.
+        """
         raise NotImplementedError
 
     def _columns(self, total: IntArray) -> IntArray:
@@ -118,13 +122,15 @@ class ClippedSquares(_Centred):
 
 @dataclass(frozen=True, kw_only=True)
 class SecondMoment(_Centred):
-    """Sum over the records of z_i z_j, i <= j, z = clip(x - centre): (1, d (d + 1) / 2), (radius /
-    units)**2 each.
+    """Question for the sum of z_i z_j over the records, for all i <= j, with z = clip(x - centre).
 
-    Two parts: the diagonal in order, then the entries above it row by row (`numpy.triu_indices(d,
-    1)`). With a and b the squared norms of their changes, a + 2 b is that of the whole symmetric
-    matrix, |z|**4 <= units**4. So noise of deviation s on the diagonal and s / sqrt(2) above it
-    costs units**4 / s**2. Replacing a record costs at most twice that.
+    The answer is (1, d (d + 1) / 2), in units of (radius / units)**2. It has two parts. The first
+    is the diagonal, in order. The second part is the entries above the diagonal, row by row
+    (`numpy.triu_indices(d, 1)`).
+
+    Let one record change the parts by vectors of squared norms a and b. Then the full symmetric
+    matrix changes by a + 2 b = |z|**4 <= units**4. So noise of deviation s on the diagonal, and s /
+    sqrt(2) above it, costs units**4 / s**2. Replacing a record costs at most twice as much.
     """
 
     @property
@@ -158,8 +164,11 @@ class SecondMoment(_Centred):
         return np.concatenate([total.diagonal(), total[np.triu_indices(len(total), 1)]])[np.newaxis]
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Return the inequalities: on the diagonal as for squares, above it |z_i z_j| <= (z_i**2 +
-        z_j**2) / 2, hence the same for their sums.
+        """Return inequalities that every exact answer satisfies.
+
+        Entries on the diagonal satisfy those of a sum of squares. Entries above the diagonal
+        satisfy |S_ij| <= (S_ii + S_jj) / 2, because |z_i z_j| <= (z_i**2 + z_j**2) / 2 for each
+        record.
         """
         d = self.domain.n_features
         diagonal, above, (i, j) = (

@@ -14,7 +14,12 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 
 
 class Term(NamedTuple):
-    """`times` entries of one part of the answer, each with a coefficient of that magnitude."""
+    """Summand of a linear form in the noise of an answer.
+
+    part : number of the part of the answer that has the entries.
+    weight : absolute value of the coefficient of each entry.
+    times : number of entries.
+    """
 
     part: int
     weight: float | FloatArray = 1.0

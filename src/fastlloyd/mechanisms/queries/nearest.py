@@ -77,19 +77,22 @@ class Votes(Question):
         )
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Return the inequalities: a record votes once."""
+        """Return inequalities that every exact answer satisfies: each record has one vote."""
         return parts_of_records(answer, 0, 1 << self.count_bits, n_records)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedOffsets(Question):
-    """Per centroid, the sum of z = clip(x - centroid) over the records nearest to it (ties: lowest
-    index), and their number.
+    """Question for the sum of clipped offsets of each cluster, and for its number of records.
 
-    (k, r + 1): sums in radius / units grid units, counts on a grid of 2**-count_bits records. One
-    record added or removed moves one row, its sums by |z|_2 <= units and its count by
-    2**count_bits. One replaced moves one row's sums by twice that and no count, or two rows once.
-    With one centroid it is the clipped sum and the number of records.
+    The answer is int64 (k, r + 1) for k centroids in r coordinates. A record counts for its nearest
+    centroid (ties: lowest index), by its offset z = clip(x - centroid). Sums are in units of radius
+    / units grid units, counts in units of 2**-count_bits records.
+
+    Adding or removing a record changes one row: the sums by |z|_2 <= units, the count by
+    2**count_bits. Replacing a record has one of two effects. If the cluster stays the same, the
+    sums of one row change by at most 2 units. Otherwise two rows change, each as above. With one
+    centroid the answer is the clipped sum and the number of records.
     """
 
     space: Space

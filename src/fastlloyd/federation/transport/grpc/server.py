@@ -177,8 +177,9 @@ class GrpcServer:
         return await self.wait()
 
     def stop(self) -> None:
-        """Finish the step in progress, send its messages, and end. It may be called by a signal
-        handler of the loop.
+        """Finish the current step, send its messages, and end the run.
+
+        Call this in the event loop, for example from a signal handler.
         """
         self._is_stopped = True
         self._end_waiting()

@@ -109,5 +109,5 @@ class Streams:
 
 
 def refuse(outbox: Outbox, reason: object) -> None:
-    """End a stream and send the client the reason, as printable text."""
+    """End a stream, and send the client the reason without unprintable characters."""
     outbox.close(frames.encode_frame(frames.Refused(printable(reason))))
