@@ -1,3 +1,1 @@
-"""Private clusterings: their queries, the cost of these, and the way from noisy answers to
-centroids.
-"""
+"""Clusterings with differential privacy: queries, their cost, and centroids from noisy answers."""

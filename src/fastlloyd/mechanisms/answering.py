@@ -1,5 +1,6 @@
-"""Answers to queries from records on one machine or in any other form, at most as many as the
-cap.
+"""Answers to queries, from at most as many records as the cap.
+
+The records are on this machine, or in any other form that answers queries.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,12 +20,12 @@ from fastlloyd.mechanisms.spread import Shares, shares_of, spread_key
 
 
 class Records(Protocol):
-    """Records of one organisation, grid points of `domain`, which answer queries with integers.
+    """Records of one organisation: grid points of `domain`, which answer queries with integers.
 
-    No split of the records changes an answer.
+    An answer does not depend on how the records are split.
 
-    n : number of records, or of persons, None until a pass has counted them (a private number).
-    share_bits : a person has 2**share_bits shares, or 0 if single records are protected.
+    n : number of records, or of persons, or None until a pass has counted them. Do not publish it.
+    share_bits : a person has 2**share_bits shares. 0 if single records are protected.
     """
 
     @property
@@ -35,26 +36,30 @@ class Records(Protocol):
     def share_bits(self) -> int: ...  # noqa: D102
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """Return the exact answer, int64 of the shape of its question, and the number of records,
-        or persons, in it.
+        """Return the exact answer, and the number of records or persons.
+
+        The answer is int64, with the shape of the query's question.
         """
 
 
 class Asked(Protocol):
-    """Function to sum over records, as plain data. shape : of the sum."""
+    """Function that is summed over records, as plain data.
+
+    shape : shape of the sum.
+    """
 
     @property
     def shape(self) -> tuple[int, ...]: ...  # noqa: D102 - see the class
 
     def evaluate(self, X: GridArray, first: int, /) -> IntArray:
-        """Return the sum over grid points X, int64.
+        """Return the sum over the grid points X, int64.
 
-        first : number of the first point in a pass, from 0.
+        first : number of the first point of X in the pass, from 0.
         """
 
 
 class _Nothing:
-    """Request for nothing but the number of records."""
+    """Empty sum, for a pass that only counts the records."""
 
     shape = (0,)
 
@@ -66,24 +71,27 @@ NOTHING: Asked = _Nothing()
 
 
 class AllRecords(Records, Protocol):
-    """`Records` that can be asked more than queries."""
+    """`Records` that can also be counted, and summed by any function."""
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
         """Return the sum over the records in one pass, and the number of records."""
 
     def count(self) -> int:
-        """Return the number of records, by a pass that asks for nothing else. Requests that need
-        this number come after it.
+        """Return the number of records, by a pass that only counts.
+
+        Sums that need the number of a record are asked for later.
         """
 
 
 class LocalRecords:
-    """`AllRecords` on this machine: grid points X (n, n_features) in one array, or in blocks that
-    are read again for each query.
+    """Records on this machine, with the interface of `AllRecords`.
 
-    An array is checked once and must not change. Blocks are checked each time, except those of
-    `GridRecords` under the same domain, which are grid points already. Raises DataError if X is not
-    made of grid points.
+    X : grid points (n, n_features) in one array, or an iterable of blocks that is read again for
+        each query.
+
+    An array is checked once and must not change. Blocks are checked in each pass. Blocks of
+    `GridRecords` with the same domain need no check. Raises DataError if X has other numbers than
+    grid points.
     """
 
     __slots__ = ("_X", "domain", "n")
@@ -97,15 +105,16 @@ class LocalRecords:
             self.n = len(X)
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """Return the exact answer and the number of records, in one pass. Errors in reading the
-        blocks pass through.
+        """Return the exact answer and the number of records, in one pass.
+
+        Raises any error of the blocks' reader.
         """
         return self.total(query)
 
     def total(self, asked: Asked, first: int = 0) -> tuple[IntArray, int]:
         """Return the sum over the records, and their number.
 
-        first : number of the first record, if these are a piece of others.
+        first : number of the first record, if these records are one piece of many.
         """
         n, total = 0, np.zeros(asked.shape, dtype=np.int64)
         for block in self._blocks():
@@ -119,8 +128,8 @@ class LocalRecords:
         return self.total(NOTHING)[1]
 
     def _blocks(self) -> Iterator[GridArray]:
-        """Yield grid points (n_i, n_features) of all records. Errors in reading them pass
-        through.
+        """Yield the grid points (n_i, n_features) of all records. Raises any error of their
+        reader.
         """
         if isinstance(self._X, np.ndarray):
             for start in range(0, len(self._X), MAX_BLOCK_RECORDS):
@@ -134,15 +143,15 @@ class LocalRecords:
 
 
 class SharedRecords:
-    """`AllRecords` of persons: rows X, grid points (n, n_features), in memory. Each row counts once
-    for each of its shares.
+    """Rows of persons in memory, with the interface of `AllRecords`. A row counts once for each
+    share.
 
-    An answer is linear in the shares. So rows with equal shares are kept together, each such group
-    answers as records do, and its answer is multiplied: the same exact integers as row by row, by
-    the code that answers for records. There are at most about 2**(share_bits / 2 + 1) groups if
-    shares are spread evenly over a person's rows.
+    An answer is linear in the numbers of shares. So rows with the same number of shares form a
+    group. A group answers as records do, and its answer is multiplied by that number. The integers
+    are the same as row by row. If shares are spread evenly over a person's rows, there are at most
+    about 2**(share_bits / 2 + 1) groups.
 
-    n : the number of persons.
+    n : number of persons.
     """
 
     __slots__ = ("_groups", "domain", "n", "share_bits")
@@ -150,17 +159,22 @@ class SharedRecords:
     def __init__(
         self, domain: Domain, X: GridArray, shares: Shares, *, n_persons: int, share_bits: int
     ) -> None:
-        """shares : uint16 (n,), of the rows in their order; rows without shares may be omitted."""
+        """Group the rows X, grid points (n, n_features), by their number of shares.
+
+        shares : number of shares of each row, uint16 (n,). Rows without shares may be left out.
+        """
         self.domain, self.share_bits = domain, share_bits
         self.n: int | None = n_persons
         self._groups = [(w, LocalRecords(domain, rows)) for w, rows in grouped(X, shares) if w]
 
     @classmethod
     def of_persons(cls, mechanism: AnyRun, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
-        """Return all rows of persons, told apart by ids as in `spread.person_hashes`, with the
-        shares of the mechanism.
+        """Return all rows of persons, with the shares of the mechanism.
 
-        Raises DataError for a mechanism that protects single records: some rows would get no share.
+        ids : id of the person of each row, as in `spread.person_hashes`.
+
+        Raises DataError if the mechanism protects single records, because some rows would have no
+        share.
         """
         if mechanism.persons is None:
             raise DataError(
@@ -172,14 +186,15 @@ class SharedRecords:
         return cls(mechanism.domain, X, shares, n_persons=n_persons, share_bits=bits)
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """Return the exact answer, with each row counted once for each of its shares, and the
-        number of persons.
+        """Return the exact answer and the number of persons. A row counts once for each of its
+        shares.
         """
         return self.total(query)
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum over the rows, each counted once for each of its shares; rows have no
-        numbers.
+        """Return the sum over the rows and the number of persons. A row counts once for each share.
+
+        The function cannot depend on the number of a row.
         """
         total = np.zeros(asked.shape, dtype=np.int64)
         for shares, rows in self._groups:
@@ -192,11 +207,14 @@ class SharedRecords:
 
 
 class CappedRecords:
-    """Records that answer `mechanism`: grid points of its domain, with its shares, at most as many
-    as the cap, and the same number in every pass.
+    """Records that answer the queries of a mechanism.
 
-    check_cap : raises an error for a number of records above the cap. Raises DataError, and any
-        error of check_cap.
+    They are grid points of the mechanism's domain, with its number of shares. Their number is at
+    most the cap, and is the same in every pass.
+
+    check_cap : function that raises an error if a number of records exceeds the cap.
+
+    Raises DataError, and any error of check_cap.
     """
 
     __slots__ = ("_check_cap", "_n", "_records", "_unit")
@@ -221,7 +239,7 @@ class CappedRecords:
             check_cap(self._n)
 
     def answer(self, query: Query) -> IntArray:
-        """Return the exact answer, int64 of the shape of its question.
+        """Return the exact answer, int64, with the shape of the query's question.
 
         Raises DataError if the number of records has changed since the last answer.
         """
@@ -237,8 +255,9 @@ class CappedRecords:
 
 
 def check_cap(n: int, cap: int, unit: Unit = RECORD) -> None:
-    """Raise DataError if there are more records, or persons, than the cap. The message does not
-    tell their number.
+    """Raise DataError if the number of records, or of persons, exceeds the cap.
+
+    The message does not contain the number n.
     """
     if n > cap:
         raise DataError(

@@ -1,5 +1,6 @@
-"""Names of all algorithms, mechanisms and presets; design of mechanisms from settings, and reading
-of mechanism files.
+"""Names of all algorithms, mechanisms and presets.
+
+Functions design a mechanism from settings, and read it from a file.
 """
 
 from collections.abc import Callable
@@ -43,7 +44,7 @@ def design(settings: RunSettings) -> AnyPlanned: ...
 
 
 def design(settings: RunSettings) -> AnyPlanned:
-    """Return the mechanism of these settings, with rounds and noise for their guarantee.
+    """Return the mechanism for these settings: rounds, with the noise that their guarantee needs.
 
     Raises BudgetError or PlanError.
     """
@@ -51,8 +52,11 @@ def design(settings: RunSettings) -> AnyPlanned:
 
 
 def read_mechanism(text: str, source: str = "mechanism.toml") -> AnyMechanism:
-    """Read `mechanism.toml`. Raises PlanError if it was changed or cannot give the guarantee it
-    states.
+    """Return the mechanism in the text of `mechanism.toml`.
+
+    source : name of the file in messages.
+
+    Raises PlanError if the text was changed, or its noise is too small for the guarantee it states.
     """
     kinds: Any = AnyMechanism
     mechanism: AnyMechanism = from_toml(text, kinds, source)
@@ -60,12 +64,15 @@ def read_mechanism(text: str, source: str = "mechanism.toml") -> AnyMechanism:
 
 
 def preset(name: str) -> Preset:
-    """Return the preset of that name. Raises PlanError, with the nearest name, if there is none."""
+    """Return the preset of that name. Raises PlanError for an unknown name, with the nearest
+    name.
+    """
     return named(PRESETS, name, "preset")
 
 
 def algorithm(name: str) -> AnyAlgorithm:
-    """Return the algorithm of that name (any case). Raises PlanError, with the nearest name, if
-    there is none.
+    """Return the algorithm of that name, in upper or lower case.
+
+    Raises PlanError for an unknown name, with the nearest name.
     """
     return ALGORITHMS.get(name.lower()) or named(ALGORITHMS, name, "algorithm")

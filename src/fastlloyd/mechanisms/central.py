@@ -1,4 +1,6 @@
-"""Central model: one organisation has all records, asks every round and adds the noise itself."""
+"""Central model, in which one organisation has all records, answers all queries and adds the
+noise.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,12 +22,13 @@ Drawing = Callable[[int], None]  # told the number of a round, from 0, before it
 
 
 def run(mechanism: PrivateRun[T], ask: Ask) -> T:
-    """Ask the query of every round, advance the state by each noisy answer, and return the result.
+    """Return the result of a mechanism: ask the query of every round, and advance by the noisy
+    answer.
 
-    ask : takes the number of a round, from 0, and its query, and returns the noisy answer and its
-        noise.
+    ask : function of a round's number, from 0, and its query. It returns the noisy answer and its
+        noise scales.
 
-    A client of a federated run makes the same calls, one per message.
+    In a federated run, each client makes the same calls, one for each message.
     """
     state = mechanism.start()
     for number in range(mechanism.n_rounds):
@@ -35,9 +38,7 @@ def run(mechanism: PrivateRun[T], ask: Ask) -> T:
 
 
 def rehearse(mechanism: AnyRun) -> list[Query]:
-    """Return the queries of a run over no records and without noise, to measure how long answers
-    take.
-    """
+    """Return the queries of a run without records or noise, to measure how long answers take."""
     asked: list[Query] = []
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
@@ -51,7 +52,7 @@ def rehearse(mechanism: AnyRun) -> list[Query]:
 def cluster(
     mechanism: Mechanism, records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None
 ) -> Clustering:
-    """Cluster records with any clustering mechanism, as `release` does for any run."""
+    """Cluster the records with a clustering mechanism. The parameters are those of `release`."""
     return release(mechanism, records, noise, drawing)
 
 
@@ -61,12 +62,16 @@ def release(
     noise: NoiseSource,
     drawing: Drawing = lambda _: None,
 ) -> T:
-    """Run the mechanism on records. The result satisfies the mechanism's guarantee if `noise` is
-    `SystemNoise`.
+    """Run the mechanism on the records, and return its result.
 
-    Raises LocalProtocolError for noise that is not private, outside `testing.repeatable_noise`.
-    Raises DataError if the records are not grid points of the mechanism's domain, if they (or the
-    persons) exceed the cap `mechanism.n_records`, or if their number changes between two rounds.
+    The result satisfies the mechanism's guarantee if `noise` is `SystemNoise`.
+
+    drawing : function that is called with the number of each round, from 0, before its noise is
+        drawn.
+
+    Raises LocalProtocolError if the noise is repeatable, outside `testing.repeatable_noise`. Raises
+    DataError if the records are not grid points of the mechanism's domain, or exceed its cap. Also
+    raises DataError if the number of records or persons changes between two rounds.
     """
     check_private(noise)
     capped = CappedRecords(

@@ -1,14 +1,14 @@
-"""Random deal of records, or of rows of persons, to the clients of a simulation, by a secret key
-that is drawn for one run and never stored.
+"""Random assignment of records, or of rows of persons, to the clients of a simulation.
 
-A record goes to client floor(M u / 2**64), u the 64-bit word of its number. The deal depends on no
-record, and not on their number. So it stays the same for all others if one record is added or
-replaced. The guarantee of a run with missing clients needs that (docs/proofs/deal.md). A deal in
-equal parts, or by an order of words, would move other records.
+A secret key is drawn for one run and never stored. The record with number i goes to client floor(M
+u / 2**64), where u is the 64-bit keyed word of i. The assignment does not depend on any record's
+values or on the number of records. So adding or replacing a record leaves all others at their
+clients. The guarantee of a run with missing clients needs this (docs/proofs/deal.md). An assignment
+in equal parts, or by an order of words, would move other records.
 
-A person begins at client floor(M h), h a keyed hash of the id in [0, 1). The person may be at the c
-clients from there on, modulo M. A row is at one of them by a keyed hash of person, row, and the
-row's number among equal rows of the person.
+The first client of a person is floor(M h), where h in [0, 1) is a keyed hash of the id. The
+person's rows may be at this client and the c - 1 following ones, modulo M. A keyed hash of person,
+row, and the row's number among equal rows of the person chooses one of them.
 """
 
 import os
@@ -31,12 +31,13 @@ _HALF: Final = np.uint64(32)  # bits of half a word
 
 
 class RandomAssignment:
-    """Random assignment of records, or of rows of persons, to clients. The same object makes the
-    same assignment in every pass.
+    """Random assignment of records, or of rows of persons, to clients, the same in every pass.
 
-    n_clients : M. max_clients : c, the largest number of clients that may have rows of the same
-    person. random_bytes : the system's random source, replaced only in tests and studies. The key
-    leaves this object only for the workers that scan the records.
+    The object keeps the key. Only workers that scan the records receive a copy.
+
+    n_clients : number of clients, M.
+    max_clients : largest number of clients, c, that may have rows of the same person.
+    random_bytes : random source of the system. Only tests and studies pass another.
     """
 
     __slots__ = ("_person_key", "_row_key", "_words", "max_clients", "n_clients")
@@ -59,14 +60,16 @@ class RandomAssignment:
         self._person_key, self._row_key = (derive(key, _LABEL + of) for of in (b"persons", b"rows"))
 
     def of_records(self, first: int, n: int) -> Clients:
-        """Return the client, from 0, of each of n records from number `first` on, uint16 (n,)."""
+        """Return the client of each of n records, from number `first` on: uint16 (n,), clients from
+        0.
+        """
         return _scaled(self._words.of(first, n), self.n_clients)
 
     def of_rows(self, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
-        """Return the client, from 0, of each row of persons, uint16 (n,).
+        """Return the client of each row of persons: uint16 (n,), clients from 0.
 
-        persons, hashes : `spread.person_hashes` and `spread.row_hashes`.
-        numbers : `spread.numbers_among_equals`, int64 (n,).
+        persons, hashes : results of `spread.person_hashes` and `spread.row_hashes`.
+        numbers : result of `spread.numbers_among_equals`, int64 (n,).
         """
         order = np.lexsort(persons.T[::-1])
         whose, begins = numbered(persons[order]), np.empty(len(order), dtype=np.uint16)
@@ -80,15 +83,18 @@ class RandomAssignment:
 
 
 def rows_of_each(persons: Words) -> IntArray:
-    """Return the number of rows of each person, int64 (n_persons,). persons : as in
-    `Deal.of_rows`.
+    """Return the number of rows of each person, int64 (n_persons,).
+
+    persons : result of `spread.person_hashes`.
     """
     return np.bincount(numbered(persons[np.lexsort(persons.T[::-1])]))
 
 
 def counted(n_rows: IntArray, max_clients: int) -> int:
-    """Return the number of persons, each counted once per client that its rows can reach. n_rows :
-    number of rows of each person.
+    """Return the number of persons, where each counts once for every client that their rows can
+    reach.
+
+    n_rows : number of rows of each person, int64 (n_persons,).
 
     The result does not depend on a key, so chance does not decide whether it exceeds a cap.
     """
@@ -96,6 +102,6 @@ def counted(n_rows: IntArray, max_clients: int) -> int:
 
 
 def _scaled(words: Words, n: int) -> Clients:
-    """Return floor(n w / 2**64) for each word w; with n at most 2**15 no product leaves 64 bits."""
+    """Return floor(n w / 2**64) for each word w. For n up to 2**15 no product exceeds 64 bits."""
     low, of = words & np.uint64(2**32 - 1), np.uint64(n)
     return (((words >> _HALF) * of + (low * of >> _HALF)) >> _HALF).astype(np.uint16)

@@ -1,9 +1,9 @@
-"""Check whether a noisy answer can come from records, for sums with the answers and noise of other
-clients.
+"""Check whether a noisy answer can come from records.
 
-It compares noisy answers with public numbers. The guarantee covers the noisy answers of all rounds,
-and everything computed from them. So the check is post-processing and costs nothing. Its outcome is
-part of the result, and of no message of a run.
+The check is for sums with answers and noise of other clients. It compares noisy answers with public
+numbers. The guarantee covers the noisy answers of all rounds, and everything computed from them. So
+the check is post-processing and costs no privacy. Its outcome is part of the result, and of no
+message of a run.
 """
 
 import math
@@ -28,12 +28,14 @@ def is_doubtful(
 ) -> bool:
     """Return whether at most `n_records` records with the planned noise cannot give this answer.
 
-    noise : of the answer. n_draws : number of separately rounded draws in every entry. If all
-        parties follow the protocol, a run has a doubtful round with probability below 2**-40: with
-        K numbers in all its answers there are at most 2 K inequalities, and noise breaks each with
-        probability below 2**-41 / 2 K (docs/proofs/doubt.md). That is half of what is allowed; the
-        rest covers the rounding of what follows, which moves a threshold by less than 2**-44 of
-        itself.
+    noise : noise scales of the answer.
+    n_draws : number of separately rounded draws in the noise of every entry.
+
+    If all parties follow the protocol, a run has a doubtful round with probability below 2**-40.
+    All answers of a run have K numbers, and so at most 2 K inequalities. Noise breaks each
+    inequality with probability below 2**-41 / 2 K (docs/proofs/doubt.md). Together these are half
+    of 2**-40. The other half covers rounding in this function, which changes a threshold by a
+    factor of at most 1 + 2**-44.
     """
     exponent = (FALSE_ALARM_BITS + 1) * math.log(2) + math.log(2 * m.n_released)
 
@@ -52,8 +54,11 @@ def is_doubtful(
 
 
 class Weighed(NamedTuple):
-    """Number (`times`) of noise values of one scale, with the magnitude of their weight: a number,
-    or an array of alternatives.
+    """Several independent noise values with the same scale and the same weight.
+
+    scale : scale of each value.
+    weight : absolute value of the weight, or an array of alternatives.
+    times : number of values.
     """
 
     scale: float
@@ -62,19 +67,22 @@ class Weighed(NamedTuple):
 
 
 def reach(noise: Noise, values: Iterable[Weighed], n_draws: int, exponent: float) -> FloatArray:
-    """Return a bound that the weighted sum of independent noise values exceeds with probability
-    below exp(-exponent).
+    """Return a bound that a weighted sum of noise values exceeds with probability below
+    exp(-exponent).
 
-    n_draws : number of separately rounded Gaussians in each value. `scale` is their total
-    deviation.
+    values : noise values in the sum, which are independent.
+    n_draws : number of separately rounded Gaussians in each value, whose total deviation is
+        `scale`.
 
-    Gaussian: unrounded, the sum has the variance V = sum of w**2 s**2, and P(Z > z) < exp(-z**2 /
-    2); each rounding moves it by at most w / 2. Laplace: with W the largest w b and v = V / W**2, a
+    Gaussian noise: without rounding, the sum has the variance V, the sum of w**2 s**2, and P(Z > z)
+    < exp(-z**2 / 2). Each rounding moves the sum by at most w / 2.
+
+    Laplace noise: let W be the largest w b, let v = V / W**2, and L = exponent. The bound is a
     Chernoff bound at l = q / W, where q**2 = L / (L + v). A two-sided geometric X of scale b has E
     exp(l w X) = 1 / (1 - (sinh(l w / 2) / sinh(1 / 2b))**2) <= 1 / (1 - (l w b)**2), because
-    sinh(x) / x increases. As -ln(1 - x) is convex and (l w b)**2 <= q**2, all factors together are
-    at most exp(-v ln(1 - q**2)) = exp(v ln(1 + L / v)). So P(sum >= t) <= exp(v ln(1 + L / v) - q t
-    / W) = exp(-L) at the t returned.
+    sinh(x) / x increases. The function -ln(1 - x) is convex and (l w b)**2 <= q**2. So the product
+    of all factors is at most exp(-v ln(1 - q**2)) = exp(v ln(1 + L / v)). Hence P(sum >= t) <=
+    exp(v ln(1 + L / v) - q t / W), which is exp(-L) for the returned t.
     """
     values = list(values)
     spreads = [np.asarray(value.weight * value.scale, dtype=np.float64) for value in values]

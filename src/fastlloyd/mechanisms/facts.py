@@ -1,6 +1,6 @@
 """Facts about a run: names, numbers and types, which `reports/facts.py` turns into words.
 
-An algorithm of its own may state facts that have no words there; they are shown as names and
+A new algorithm may state facts for which `reports/facts.py` has no words. They appear as names and
 values.
 """
 
@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 
 class Fact(NamedTuple):
-    """One fact, to be told in one sentence or phrase.
+    """Fact that becomes one sentence or phrase.
 
-    name : of the fact, stable, for programs and tests. values : its numbers and names, by name.
+    name : name of the fact, which programs and tests rely on.
+    values : numbers and names of the fact, by name.
     """
 
     name: str
@@ -44,10 +45,10 @@ class SumUnit(enum.Enum):
 class FarRecords(enum.Enum):
     """Treatment of the records that are farther than R from their centroid in the last round.
 
-    The noisy sums of a round say where the *centre* of the records nearest to a centroid is.
-    Records farther away than a radius R count in part or not at all, so in a skewed column the mean
-    lies elsewhere. No interval of useful width covers that mean on every data set:
-    docs/accuracy.md has the proof.
+    The noisy sums of a round show the *centre* of the records nearest to a centroid. Records
+    farther away than R count in part or not at all. So in a skewed column the mean differs from the
+    centre. No interval of useful width covers the mean on every data set (proof in
+    docs/accuracy.md).
     """
 
     PULLED_IN = "pulled in to distance R"

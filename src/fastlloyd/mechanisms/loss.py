@@ -1,5 +1,6 @@
-"""Private estimate of the loss, which the paper does not have: its share of the budget, and its
-round.
+"""Estimate of the loss with differential privacy: its share of the budget, and its round.
+
+The paper has no such estimate.
 """
 
 from fractions import Fraction
@@ -20,8 +21,10 @@ MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 
 
 def loss_share(settings: Settings[AnyAlgorithm]) -> Fraction:
-    """Return the share of the budget for the loss: 0 if it is not estimated, otherwise the one
-    asked for or the planned one.
+    """Return the share of the budget for the loss.
+
+    It is 0 if the loss is not estimated, and otherwise the share in the settings or the planned
+    share.
     """
     s = settings
     if not s.estimate_loss:
@@ -32,13 +35,16 @@ def loss_share(settings: Settings[AnyAlgorithm]) -> Fraction:
 
 
 def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | None) -> Fraction:
-    """Return the share of the budget for the loss: of mu^2 with Gaussian noise, of epsilon with
-    Laplace noise.
+    """Return the planned share of the budget for the loss.
 
-    The least in [1/100, 1/5], a multiple of 1/1000, with which the noise deviates by at most
-    LOSS_TOLERANCE of a typical loss: n_expected records at half the radius from their centroid (the
-    distance that Section 5.5 assumes), so a quarter of the cap each. The cap cancels out: noise of
-    a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon caps.
+    The budget is mu^2 with Gaussian noise, and epsilon with Laplace noise. The share is a multiple
+    of 1/1000 in [1/100, 1/5]. It is the smallest one with which the noise deviates by at most
+    LOSS_TOLERANCE of a typical loss.
+
+    For a typical loss, n_expected records lie at half the radius from their centroid, as Section
+    5.5 of the paper assumes. So each adds a quarter of the cap. The cap cancels out, because noise
+    is proportional to it. Gaussian noise with a multiplier s deviates by s caps, and Laplace noise
+    by sqrt 2 / epsilon caps.
     """
     if noise is Noise.NONE:
         return Fraction(0)
@@ -58,15 +64,17 @@ def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | 
 
 
 def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) -> LossRound | None:
-    """Return the round of the loss with its share of the budget, or None if the loss is not
-    estimated. Its noise scale is rounded up.
+    """Return the round that estimates the loss, or None if the loss is not estimated.
 
-    A record counts at most eta_d^2 in squared grid units, whatever radius a round has. FastLloyd
-    would move no centroid for a record that is farther from every centroid, and one cap for all
+    A record adds at most eta_d^2 in squared grid units, whatever radius a round has. FastLloyd
+    would move no centroid for a record that is farther from every centroid. One cap for all
     algorithms makes their losses comparable. The cap is at most the squared diagonal, because no
-    two points of the domain are farther apart. The loss travels in the finest units in which one
-    record counts at most `largest`, the most by which one record moves a coordinate of a sum. So a
-    ring that fits the sums fits the loss.
+    two points of the domain are farther apart.
+
+    share : share of the budget that the round spends. The noise scale is rounded up.
+    largest : largest change of a coordinate of a sum by one record. Units of the loss are the
+        finest in which a record adds at most this number. So a ring with room for the sums has room
+        for the loss.
     """
     if not settings.estimate_loss:
         return None
@@ -92,7 +100,7 @@ def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) 
 
 
 def scale_up(digits: Any, scale: Any) -> Fraction:
-    """Return a scale, a number of 50 digits, rounded up to a multiple of 1 / SCALE_UNITS."""
+    """Return a noise scale, given with 50 digits, rounded up to a multiple of 1 / SCALE_UNITS."""
     # 50 digits and a margin: the result is never below the exact scale
     units = digits.ceil(scale * SCALE_UNITS * (1 + exact(digits, _MARGIN)))
     return Fraction(max(1, int(units)), SCALE_UNITS)  # `math.ceil` would go through a float

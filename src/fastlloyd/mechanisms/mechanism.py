@@ -1,4 +1,4 @@
-"""Private clustering: a `PrivateRun` that ends with centroids.
+"""Clustering mechanisms: each `PrivateRun` of this kind ends with centroids.
 
 There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's algorithms, and
 `MomentMechanism` (`moment_lloyd/mechanism.py`) for MomentLloyd. This module has their common part.
@@ -35,17 +35,21 @@ MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Estimates of where the records of each cluster are, from the noisy answers, in grid units.
+    """Estimates about the records of each cluster, computed from noisy answers, in grid units.
 
-    means : float64 (n_clusters, n_features), means of the records nearest to each centroid, with
-    offsets cut at the radius. deviations : of the noise in the means, the same shape. sizes :
-    float64 (n_clusters,), estimated number of records of each cluster, given the counts of all.
-    radius : where offsets were cut in the last round. hidden : float64 (n_clusters, n_features),
-    estimate from the votes of how far the cut parts move the mean. crowded : bool (n_clusters,),
-    whether enough records seem to lie beyond the radius that they may be several groups. is_first :
-    whether the round was the first in which centroids moved in all directions. above, below :
-    float64 (n_clusters, n_features), how much higher and how much lower than `means` the means
-    without cutting may lie, or None if the answers do not tell.
+    means : means of the records nearest to each centroid, with offsets clipped to the radius,
+        float64 (n_clusters, n_features).
+    deviations : standard deviations of the noise in the means, of the same shape.
+    sizes : estimated number of records of each cluster, given the counts of all, float64
+        (n_clusters,).
+    radius : length to which offsets were clipped in the last round.
+    hidden : estimate, from the votes, of how far clipping moves each mean, float64 (n_clusters,
+        n_features).
+    crowded : whether a cluster may be several groups, because many records seem to lie beyond the
+        radius, bool (n_clusters,).
+    is_first : whether the last round was the first in which centroids moved in all directions.
+    above, below : how much higher and how much lower than `means` the means without clipping may
+        lie, float64 (n_clusters, n_features). None if the answers do not tell.
     """
 
     means: FloatArray
@@ -60,25 +64,31 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArray:
-    """Return noisy counts (n_clusters,) lowered by their standard deviation, as divisors of error
+    """Return noisy counts lowered by their standard deviation, for use as divisors in error
     estimates.
 
-    A count is not lowered below that deviation, unless the deviation is more than the records of
-    equal clusters.
+    A count is not lowered below the deviation. If the deviation exceeds the number of records of
+    equal clusters, a count is not lowered below that number.
+
+    counts : noisy counts, float64 (n_clusters,).
+    deviation : standard deviation of their noise.
     """
     least = max(min(deviation, n_expected / len(counts)), 1.0)
     return np.asarray(np.maximum(counts - deviation, least))
 
 
 class Clustering(msgspec.Struct, frozen=True):
-    """The centroids that the iterations have led to, during a run or at its end.
+    """Centroids and the last noisy answer, during a run or at its end.
 
-    centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last
-    update. answer : the last noisy answer of a round. updated : bool (n_clusters,), False if the
-    last noisy count was too small and the centroid stayed. loss : the noisy loss of `centroids` in
-    the units of `LossRound`, or None if it was not asked for. unit : grid units in one unit of the
-    answer's sums. evidence : estimates from all rounds, or None if only the last answer is used.
-    votes : of the round that asked for votes, if there was one.
+    centroids, previous : centroids after and before the last update, int64 (n_clusters,
+        n_features), grid units.
+    answer : last noisy answer of a round.
+    updated : bool (n_clusters,). False if the last noisy count was too small, so that the centroid
+        stayed.
+    loss : noisy loss of `centroids` in the units of `LossRound`, or None if the run has no loss.
+    unit : number of grid units in one unit of the answer's sums.
+    evidence : estimates from all rounds, or None if only the last answer is used.
+    votes : noisy votes, or None if no round asked for votes.
     """
 
     centroids: IntArray
@@ -91,8 +101,9 @@ class Clustering(msgspec.Struct, frozen=True):
     votes: NoisyVotes | None = None
 
     def noisy_counts(self, number_bits: int) -> FloatArray:
-        """Return records, or persons, per cluster in the last round plus noise, float64
-        (n_clusters,), so perhaps negative.
+        """Return the noisy number of records, or persons, of each cluster in the last round.
+
+        float64 (n_clusters,). Noise may make a count negative.
         """
         return self.answer[:, -1] / 2.0**number_bits
 
@@ -103,11 +114,14 @@ class Clustering(msgspec.Struct, frozen=True):
 
 
 class ExpectedError(NamedTuple):
-    """Expected error that noise causes in a typical centroid, as a share of
-    `Mechanism.planned_radius`. It is infinite if noise may leave nothing of the centroid.
+    """Expected error that noise causes in a typical centroid, divided by
+    `Mechanism.planned_radius`.
 
-    low, high : four of five runs lie between them, if the error was found by simulation. Otherwise
-    both are `typical`.
+    The error is infinite if noise may exceed all information about the centroid.
+
+    typical : median of the error.
+    low, high : bounds of the error in four of five simulated runs. For a closed form, both equal
+        `typical`.
     """
 
     typical: float
@@ -116,14 +130,14 @@ class ExpectedError(NamedTuple):
 
 
 class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
-    """A private clustering, fully determined but for the records and the noise. Made by
-    `catalogue.design`.
+    """Clustering with a privacy guarantee. Only records and noise are not determined by its fields.
+
+    `catalogue.design` makes mechanisms. Other fields are as in `PrivateRun`.
 
     n_expected : number of records for which the iterations are planned.
+    n_clusters : number of clusters.
     loss : round that estimates the loss at the end, or None.
-    bounds_digest : of the mechanism that found the bounds within the same budget, or None.
-
-    Other fields are as in `PrivateRun`.
+    bounds_digest : digest of the mechanism that found the bounds within the same budget, or None.
     """
 
     n_clusters: int
@@ -134,8 +148,9 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def radius_share(self) -> Fraction:
-        """Planned radius of a cluster, divided by that of n_clusters equal cubes that fill the
-        domain.
+        """Planned radius of a cluster, divided by the radius of one of n_clusters equal cubes.
+
+        The cubes fill the domain.
         """
         raise NotImplementedError
 
@@ -146,7 +161,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def promise(self) -> Facts:
-        """The facts that say what two standard errors of a centroid cover."""
+        """Facts that state which values the interval of two standard errors covers."""
         if self.noise is Noise.NONE:
             return (Fact.of("covers_nothing"),)
         counted = []
@@ -157,36 +172,39 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def sums_are_relative(self) -> bool:
-        """Return whether the last round sums offsets from the previous centroids, rather than the
-        records themselves.
+        """Return whether the last round sums offsets from the previous centroids, not the
+        records.
         """
         raise NotImplementedError
 
     @property
     def initialization(self) -> RadiusSearch:
-        """Search method for the packing of initial centroids. If the algorithm has none, it is that
-        of Lloyd, for comparison.
+        """Search method for the packing of initial centroids.
+
+        An algorithm without initial centroids has Lloyd's method, for comparison.
         """
         return RadiusSearch.BISECTION
 
     @property
     def may_leave_bounds(self) -> bool:
-        """Return whether the last update leaves centroids outside the bounds if noise has moved
-        them there.
+        """Return whether the last update leaves a centroid outside the bounds, if noise has moved
+        it there.
         """
         return False
 
     # some mechanisms begin without any
     def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002
-        """Return the centroids after `number` rounds, int64 (n_clusters, n_features), grid units,
-        or None if there are none yet.
+        """Return the centroids after `number` rounds, or None before there are any.
+
+        int64 (n_clusters, n_features), grid units.
         """
         centroids: IntArray = state.centroids
         return centroids
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """Return the error of a typical centroid, of n_expected / n_clusters records, before there
-        is a run.
+        """Return the expected error of a typical centroid, from public numbers alone.
+
+        A typical cluster has n_expected / n_clusters records.
 
         noise_factor : scale of the noise, divided by the scale that the guarantee needs.
         """
@@ -194,30 +212,36 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @cached_property
     def planned_radius(self) -> float:
-        """Planned radius of a cluster, grid units; errors of centroids are compared with it."""
+        """Planned radius of a cluster in grid units, with which errors of centroids are
+        compared.
+        """
         return math.sqrt(squared_radius(self.domain, self.n_clusters, self.radius_share))
 
     @property
     def last_radius(self) -> float:
-        """Distance from a centroid up to which records count in full in the last round, grid units.
+        """Distance from a centroid, in grid units, up to which records count in full in the last
+        round.
+
         If all records count in full, it is the planned radius.
         """
         return self.planned_radius
 
     @property
     def divides_by_noisy_counts(self) -> bool:
-        """Return whether centroids move by sums over noisy counts without any shrinking by the
-        known size of their noise.
+        """Return whether centroids are sums divided by noisy counts, without shrinking by the known
+        noise.
         """
         return False
 
     @cached_property
     def all_rounds(self) -> tuple[Round, ...]:
-        """Rounds of the clustering and, if it is estimated, of the loss."""
+        """Rounds of the clustering, followed by the round of the loss if there is one."""
         return (*self.rounds, *([] if self.loss is None else [self.loss]))
 
     def loss_planning(self, noise_factor: float) -> list[Facts]:
-        """Return the facts about the estimate of the loss, if there is one, for `planning`."""
+        """Return facts about the estimate of the loss for `planning`, or an empty list without an
+        estimate.
+        """
         if self.loss is None:
             return []
         deviation = noise_factor * self.loss_deviation
@@ -231,7 +255,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
         return [said]
 
     def facts(self) -> dict[str, Any]:
-        """Return iterations, clusters, intervals and the loss."""
+        """Return facts about iterations, clusters, intervals and the loss."""
         return {
             "n_iterations": self.n_iterations,
             "iterations_and_rounds": Fact.of("iterations_and_rounds"),
@@ -256,8 +280,9 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def loss_deviation(self) -> float:
-        """Standard deviation of the noise on the loss in the central model, squared half widths of
-        the domain; 0 without it.
+        """Standard deviation of the noise in the loss in the central model, or 0 without a loss.
+
+        The unit is the squared half width of the domain.
         """
         return (
             0.0
@@ -267,7 +292,9 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def loss_unit(self) -> float:
-        """Unit of the noisy loss in squared half widths of the domain, exact; 0 without a loss."""
+        """Unit of the noisy loss in squared half widths of the domain, exact, or 0 without a
+        loss.
+        """
         return (
             0.0
             if self.loss is None
@@ -285,7 +312,7 @@ def check_clusters(n_clusters: int, n_records: int) -> None:
 
 
 def check_sizes(m: Mechanism) -> None:
-    """Raise PlanError, with the field, if a number of the mechanism is out of range."""
+    """Raise PlanError if a number of the mechanism is out of range. The message names the field."""
     check_ints(m, "n_clusters", "n_records", "n_expected", "count_bits")
     check_numbers(m.n_records, m.epsilon, m.noise)
     check_clusters(m.n_clusters, m.n_records)

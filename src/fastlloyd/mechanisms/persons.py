@@ -1,9 +1,9 @@
-"""Protection of persons with several rows: every person has the same number of shares, spread over
-the rows.
+"""Protection of persons with several rows.
 
-A query then is a sum over rows of the number of shares times what the row adds, exact integers. One
-person moves it by no more than one record with all shares would (docs/proofs/persons.md). A
-mechanism without `Persons` protects single records.
+Every person has the same number of shares, spread over the rows. A query is a sum over rows. Each
+term is the number of shares times the row's contribution, all exact integers. So one person changes
+the sum by no more than one record with all shares would (docs/proofs/persons.md). A mechanism
+without `Persons` protects single records.
 """
 
 from typing import Final, NamedTuple
@@ -21,14 +21,16 @@ WEIGHT_BITS: Final = 10
 
 
 class Unit(NamedTuple):
-    """Unit of protection, of caps and of counts, in words: its singular and its plural."""
+    """Words for the unit of protection, of caps and of counts: its singular and its plural."""
 
     one: str
     many: str
 
     @classmethod
     def called(cls, name: str) -> "Unit":
-        """Return the unit with this singular name: a patient, patients, or a family, families."""
+        """Return the unit with this singular name, such as patient (patients) or family
+        (families).
+        """
         if name.endswith(("s", "x", "ch", "sh")):
             return cls(name, f"{name}es")
         return cls(
@@ -46,14 +48,12 @@ RECORD: Final = Unit.called("record")
 
 
 class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Unit of protection: one person with all rows.
+    """Unit of protection: one person with all rows. Raises PlanError.
 
-    name : of a person, such as "patient".
-    max_clients : number c of clients that may have rows of one person. Each of them gives the
-        person all shares, so the noise grows with c.
-    weight_bits : of the number of shares.
-
-    Raises PlanError.
+    name : word for a person, such as "patient".
+    max_clients : number c of clients that may have rows of one person. Each client gives the person
+        all shares, so the noise grows with c.
+    weight_bits : base-2 logarithm of the number of shares of a person at one client.
     """
 
     name: str = "person"
@@ -78,7 +78,10 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def called(cls, name: str, max_clients: int = 1) -> "Persons":
-        """Return persons of this name, from which messages make the plural. Raises PlanError."""
+        """Return persons with this word for one of them. Raises PlanError.
+
+        name : singular word, such as "patient". Messages make the plural from it.
+        """
         persons = cls(name=name, max_clients=max_clients)
         if is_plural(name):
             raise PlanError(
@@ -88,39 +91,38 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def unit(self) -> Unit:
-        """Return the words for a person and for several."""
+        """Words for one person and for several."""
         return Unit.called(self.name)
 
     @property
     def shares(self) -> int:
-        """W, the number of shares of every person at one client."""
+        """Number of shares of every person at one client, W."""
         return 1 << self.weight_bits
 
     @property
     def reach(self) -> int:
-        """c W, the number of shares of a person with rows at c clients."""
+        """Number of shares of a person with rows at c clients, c W."""
         return self.max_clients * self.shares
 
 
 def unit(persons: Persons | None) -> Unit:
-    """Return the unit of protection and counting, in words."""
+    """Return the words for the unit of protection and counting."""
     return RECORD if persons is None else persons.unit
 
 
 def max_clients(persons: Persons | None) -> int:
-    """Return c, the number of clients that may have rows of one person, or 1 for records."""
+    """Return the number of clients that may have rows of one person, c, or 1 for records."""
     return 1 if persons is None else persons.max_clients
 
 
 def share_bits(persons: Persons | None) -> int:
-    """Return the base-2 logarithm of the number of shares of a person, or 0 if single records are
-    protected.
-    """
+    """Return the base-2 logarithm of a person's number of shares, or 0 if records are protected."""
     return 0 if persons is None else persons.weight_bits
 
 
 def reach(persons: Persons | None) -> int:
-    """Return the factor by which the unit of protection moves an answer farther than one record: c
-    W, or 1.
+    """Return how many times as far as one record the unit of protection can move an answer.
+
+    It is c W for persons, and 1 for records.
     """
     return 1 if persons is None else persons.reach

@@ -1,11 +1,11 @@
-"""Private run of rounds, in one frozen record, the only source of noise scales.
+"""Run with differential privacy, as one frozen record. No other object gives noise scales.
 
-Sensitivities, noise scales and what the accountant is told come from the same object, so they
-cannot disagree. One that is read from a file is checked the same way as one just designed: the
-rational cost of its rounds must fit its epsilon and delta.
+Sensitivities, noise scales and the releases for the accountant come from the same object, so they
+cannot disagree. A run that is read from a file is checked like one that was just designed. The cost
+of its rounds, a rational number, must fit its epsilon and delta.
 
-There are two kinds: `Mechanism` (`mechanism.py`), a clustering, and `BoundsMechanism`
-(`bounds/mechanism.py`), which finds bounds of the features.
+There are two kinds. `Mechanism` (`mechanism.py`) is a clustering, and `BoundsMechanism`
+(`bounds/mechanism.py`) finds bounds of the features.
 """
 
 import math
@@ -41,7 +41,7 @@ MAX_SUM = 1 << 62
 
 
 class Found(Protocol):
-    """The result of a run, the same at all clients."""
+    """Result of a run, which is the same at all clients."""
 
     @property
     def digest(self) -> bytes:
@@ -60,22 +60,29 @@ class PrivateRun(
     cache_hash=True,
     dict=True,
 ):
-    """A run that is fully determined but for the records and the noise.
+    """Run in which only records and noise are not determined.
 
     Neighbouring relation: `neighboring_relation`. The unit of protection is one record (one row)
     or, with `persons`, one person with all rows.
 
-    domain : bounds and grid of the records. n_records : public cap on the number of records, or of
-    persons. n_expected : public guess of it, to plan with. epsilon, delta : the guarantee,
-    P[M(D) in S] <= e^epsilon P[M(D') in S] + delta for all neighbours D, D'. delta_slack : part of
-    delta for adding up rounded shares of noise, 0 in the central model. public_seed : of all public
-    randomness, 64 hex digits. count_bits : counts travel in units of 2**-count_bits records, or
-    shares of a person. persons : with rows that are protected together, answers being in shares of
-    a person, or None if each row is protected alone. taken_from_the_data : a sentence for each
-    setting that was taken from the data, so that no guarantee holds, or None if all are public.
-    rounds : of the algorithm, in order; each kind of run states their type.
-
-    finds : the kind of result. sum_unit : of sums and of their noise.
+    domain : bounds and grid of the records.
+    n_records : public cap on the number of records, or of persons.
+    n_expected : public guess of the number of records, or of persons, for planning.
+    epsilon, delta : guarantee, P[M(D) in S] <= e^epsilon P[M(D') in S] + delta for all neighbours
+        D, D'.
+    delta_slack : part of delta that pays for adding up rounded shares of noise. 0 in the central
+        model.
+    neighboring_relation : change between neighbours, which the guarantee covers.
+    public_seed : seed of all public randomness, 64 hex digits.
+    count_bits : counts are in units of 2**-count_bits records, or of 2**-count_bits shares of a
+        person.
+    rounds : rounds of the algorithm, in order. Each kind of run states their type.
+    persons : persons whose rows are protected together. Answers are then in shares of a person.
+        None if each row is protected alone.
+    taken_from_the_data : a sentence for each setting that was taken from the data, so that no
+        guarantee holds. None if all settings are public.
+    finds : kind of the result.
+    sum_unit : unit of sums and of their noise.
     """
 
     domain: Domain
@@ -96,81 +103,85 @@ class PrivateRun(
 
     @property
     def name(self) -> str:
-        """The name of the algorithm."""
+        """Name of the algorithm."""
         raise NotImplementedError
 
     @property
     def noise(self) -> Noise:
-        """The law of the noise in the answers."""
+        """Law of the noise in the answers."""
         raise NotImplementedError
 
     @property
     def all_rounds(self) -> tuple[Round, ...]:
-        """All rounds of the run, in order, with that of the loss."""
+        """All rounds of the run in order, including the round of the loss."""
         return tuple(self.rounds)
 
     def start(self) -> State:
-        """Return the state before the first round; it depends on the run alone."""
+        """Return the state before the first round, which does not depend on records."""
         raise NotImplementedError
 
     def query(self, number: int, state: State) -> Query:
-        """Return the query of that round, from 0, in this state. It consists of integers, so all
-        clients ask the same.
+        """Return the query of round `number`, from 0, in this state.
+
+        It consists of integers, so all clients ask the same query.
         """
         return self.all_rounds[number].query(self, state)
 
     def advance(self, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
-        """Return the state after the noisy answer to that round."""
+        """Return the state after the noisy answer in round `number`, from 0."""
         return self.all_rounds[number].advance(self, state, answer, noise)
 
     def result(self, state: State) -> FoundT_co:
-        """Return the result from the state after the last round."""
+        """Return the result that follows from the state after the last round."""
         raise NotImplementedError
 
     # not every run has any
     def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002
-        """Return the centroids after `number` rounds, int64 (n_clusters, n_features), grid units,
-        or None if there are none.
+        """Return the centroids after `number` rounds, or None if there are none.
+
+        int64 (n_clusters, n_features), grid units.
         """
         return None
 
     def travelling_bytes(self, number: int) -> int:  # noqa: ARG002 - in most runs no state does
-        """Return the length of the state after that round if one client computes it and sends it to
-        the others, or 0 if every client computes it.
+        """Return the number of bytes of the state that one client sends to the others after a
+        round.
 
-        A state travels if computing it needs floating point, which differs between machines.
+        One client computes the state if floating point is needed, because its results differ
+        between machines. Otherwise every client computes the state, and the number is 0.
         """
         return 0
 
     def write_state(self, number: int, state: State) -> bytes:
-        """Return the bytes of the state after that round, `travelling_bytes` of them."""
+        """Return the state after round `number` as `travelling_bytes` bytes."""
         raise NotImplementedError
 
     def read_state(
         self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes
     ) -> State:
-        """Return the state after that round, from the bytes that travelled and the arguments of
-        `advance`, which every client knows.
+        """Return the state after round `number`, from the bytes that one client sent.
 
-        The client that called `advance` continues from this state too. Raises OverflowRisk if a
-        number is out of its range.
+        All clients have the other arguments, which are those of `advance`. The client that computed
+        the state continues from these bytes too. Raises OverflowRisk if a number is out of its
+        range.
         """
         raise NotImplementedError
 
     def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
-        """Raise PlanError if noise of these scales, by round and part, would hide everything that
-        the run looks for.
+        """Raise PlanError if the noise would hide all results of the run.
+
+        totals : noise scales of each round, part by part.
         """
 
     def planning(self, noise_factor: float) -> Sequence[Fact | Facts]:
-        """Return facts about how this run was planned, the first of them about the planner.
+        """Return facts about the plan of this run. The first fact is about the planner.
 
         noise_factor : scale of the noise, divided by the scale that the guarantee needs.
         """
         raise NotImplementedError
 
     def facts(self) -> dict[str, Any]:
-        """Return facts that only this kind of run has, by name, for the privacy statement."""
+        """Return the facts of this kind of run for the privacy statement, by name."""
         raise NotImplementedError
 
     @property
@@ -180,17 +191,17 @@ class PrivateRun(
 
     @property
     def bears_server_noise(self) -> bool:
-        """Return whether the server may add the noise, provided that it never sees a result."""
+        """Return whether the server may add the noise, if the server never sees a result."""
         return True
 
     @property
     def seed(self) -> PublicSeed:
-        """The seed of all public randomness."""
+        """Seed of all public randomness."""
         return PublicSeed.from_hex(self.public_seed)
 
     @property
     def n_features(self) -> int:
-        """The number of features, d."""
+        """Number of features, d."""
         return self.domain.n_features
 
     @property
@@ -200,31 +211,27 @@ class PrivateRun(
 
     @cached_property
     def n_released(self) -> int:
-        """K, the number of noisy numbers that are released."""
+        """Number of noisy numbers in all answers, K."""
         return sum(math.prod(self.shape(round)) for round in self.all_rounds)
 
     @cached_property
     def count_scales(self) -> tuple[Fraction, ...]:
-        """Scales of the noise of all numbers of records, in units of 2**-number_bits records."""
+        """Noise scales of all counts of records, in units of 2**-number_bits records."""
         return tuple(round.scales[-1] for round in self.rounds if round.counts_records)
 
     @property
     def unit(self) -> Unit:
-        """Words for the protected and counted unit: a record, or the name of a person."""
+        """Words for the unit of protection and counting: a record, or the name of a person."""
         return unit(self.persons)
 
     @property
     def share_bits(self) -> int:
-        """Base-2 logarithm of the number of shares of a person, or 0 if single records are
-        protected.
-        """
+        """Base-2 logarithm of a person's number of shares, or 0 if single records are protected."""
         return share_bits(self.persons)
 
     @property
     def number_bits(self) -> int:
-        """Fraction bits of counts in an answer, whose unit is 2**-number_bits records, or
-        persons.
-        """
+        """Number of fraction bits of counts: their unit is 2**-number_bits records, or persons."""
         return self.count_bits + self.share_bits
 
     @cached_property
@@ -232,11 +239,13 @@ class PrivateRun(
         return {round: in_shares(round.question(self), self.persons) for round in self.all_rounds}
 
     def question(self, round: Round) -> Question:
-        """Return the part of a round's query that the plan fixes."""
+        """Return the question of a round, the part of its query that the plan fixes."""
         return self._questions.get(round) or in_shares(round.question(self), self.persons)
 
     def parts(self, round: Round) -> tuple[Part, ...]:
-        """Return the columns of a round's answer in parts, each with the scale of its noise."""
+        """Return the parts of a round's answer, each with its number of columns and its noise
+        scale.
+        """
         question = self.question(round)
         each = zip(question.parts, round.scales, question.sensitivity.entries, strict=True)
         return tuple(Part(n_columns=n, scale=scale, bound=bound) for n, scale, bound in each)
@@ -248,8 +257,9 @@ class PrivateRun(
     def releases_of(
         self, round: Round, relation: NeighboringRelation | None = None
     ) -> list[Release]:
-        """List the releases of one round for an accountant. relation : the neighbouring relation,
-        or None for the run's own.
+        """Return the releases of one round, for an accountant.
+
+        relation : neighbouring relation, or None for that of the run.
         """
         sensitivity = self.question(round).sensitivity
         return sensitivity.releases(self.noise, round.scales, relation or self.neighboring_relation)
@@ -271,35 +281,37 @@ class PrivateRun(
         return {round: self.accountant_of(round) for round in self._questions}
 
     def releases(self) -> list[Release]:
-        """Return all releases of the run, for an accountant that knows nothing of rounds."""
+        """Return all releases of the run, for an accountant that does not use rounds."""
         return [release for round in self.all_rounds for release in self.releases_of(round)]
 
     def accountant_of(
         self, round: Round, relation: NeighboringRelation | None = None
     ) -> Accountant:
-        """Return an accountant with the releases of one round. The costs of all rounds add up
-        exactly to that of the run.
+        """Return an accountant with the releases of one round.
 
-        relation : None for the run's own.
+        The costs of all rounds add up exactly to the cost of the run.
+
+        relation : neighbouring relation, or None for that of the run.
         """
         relation = relation or self.neighboring_relation
         return Accountant(relation).compose(self.releases_of(round, relation))
 
     def share_of_budget(self, round: Round) -> Fraction:
-        """Return the cost of a round as a share of the cost of the run: a share of mu^2, or of
-        epsilon with Laplace noise.
+        """Return the cost of a round, divided by the cost of the run.
+
+        The cost is mu^2, or epsilon with Laplace noise.
         """
         whole, alone = self._whole, self._costs.get(round) or self.accountant_of(round)
         # one of each pair is 0
         return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)
 
     def draw_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """Draw the total noise of one answer, int64 of its `shape`, part by part."""
+        """Draw the total noise of one answer, int64 with the shape of the answer."""
         columns = [(part.n_columns, part.scale) for part in self.parts(round)]
         return draw(self.noise, self.shape(round)[0], columns, source)
 
     def answer_noise(self, number: int) -> AnswerNoise:
-        """Return the noise of an answer with all clients in it, which has exactly the planned
+        """Return the noise of an answer that includes all clients. It has exactly the planned
         scales.
         """
         return AnswerNoise(
@@ -314,7 +326,11 @@ class PrivateRun(
 
     @classmethod
     def from_toml(cls, text: str, source: str = "mechanism.toml") -> Self:
-        """Read `mechanism.toml`. Raises PlanError if it was changed or cannot give the guarantee it
+        """Return the run in the text of `mechanism.toml`.
+
+        source : name of the file in messages.
+
+        Raises PlanError if the text was changed, or its noise is too small for the guarantee it
         states.
         """
         return from_toml(text, cls, source)
@@ -329,8 +345,11 @@ AnyRun = PrivateRun[Any]
 
 
 def usable_delta(delta: float, delta_slack: float) -> float:
-    """Return the part of delta that is left for the Gaussian itself, rounded down. Raises
-    BudgetError if half of delta or less is left, or if a number is out of range.
+    """Return the part of delta that remains for the Gaussian noise, rounded down.
+
+    delta_slack : part of delta that pays for adding up rounded shares of noise.
+
+    Raises BudgetError if at most half of delta remains, or if a number is out of range.
     """
     if not 0 < delta < 1:
         raise BudgetError(
@@ -353,7 +372,7 @@ def usable_delta(delta: float, delta_slack: float) -> float:
 
 
 def check_numbers(n_records: int, epsilon: float, noise: Noise) -> None:
-    """Raise PlanError or BudgetError, with the setting, if a number is out of range."""
+    """Raise PlanError or BudgetError if a number is out of range. The message names the setting."""
     if not 1 <= n_records <= MAX_RECORDS:
         raise PlanError(f"n_records is {n_records}; expected 1 to {MAX_RECORDS}")
     if noise is not Noise.NONE and not 0 < epsilon < math.inf:
@@ -361,8 +380,8 @@ def check_numbers(n_records: int, epsilon: float, noise: Noise) -> None:
 
 
 def check_grid(n_expected: int, count_bits: int) -> None:
-    """Raise PlanError, with the setting, if the expected number of records or the grid of the
-    counts is out of range.
+    """Raise PlanError if n_expected or count_bits is out of range. The message names the
+    setting.
     """
     if not 1 <= n_expected <= MAX_RECORDS:
         raise PlanError(f"n_expected is {n_expected}; expected 1 to {MAX_RECORDS}")
@@ -371,8 +390,9 @@ def check_grid(n_expected: int, count_bits: int) -> None:
 
 
 def check_ints(m: AnyRun, *names: str) -> None:
-    """Raise PlanError if one of these fields is not a Python integer; NumPy's integers may wrap
-    around.
+    """Raise PlanError if one of these fields is not a Python integer.
+
+    Integers of NumPy may wrap around.
     """
     for name in names:
         if type(getattr(m, name)) is not int:
@@ -380,8 +400,9 @@ def check_ints(m: AnyRun, *names: str) -> None:
 
 
 def _check_sums(m: AnyRun) -> None:
-    """Raise OverflowRisk unless exact sums use at most half of the range, which leaves the other
-    half for noise.
+    """Raise OverflowRisk unless exact sums use at most half of the 64-bit range.
+
+    The other half is for noise.
     """
     largest = max(part.bound for round in m.all_rounds for part in m.parts(round))
     if m.n_records * largest >= MAX_SUM:
@@ -392,8 +413,9 @@ def _check_sums(m: AnyRun) -> None:
 
 
 def check_guarantee(m: AnyRun) -> None:
-    """Raise an error if exact sums of the run could leave 64 bits, or if its noise does not give
-    its epsilon and delta.
+    """Raise an error if exact sums of the run could exceed 64 bits, or if its noise is too small.
+
+    The noise is too small if its cost exceeds the run's epsilon and delta.
     """
     _check_sums(m)
     if m.noise is not Noise.GAUSSIAN and not m.delta == m.delta_slack == 0:

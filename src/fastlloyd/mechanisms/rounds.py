@@ -1,9 +1,8 @@
-"""Rounds of a run, each with one query and one noisy answer: those of the clustering and, if asked
-for, one for its loss.
+"""Rounds of a run, each with one query and one noisy answer.
 
-The central model, clients and the server treat all rounds alike: an answer is a matrix whose
-columns come in parts, and every entry of a part carries noise of the same scale. Kinds of rounds:
-`LossRound`, `lloyd/mechanism.LloydRound` and those in `moment_lloyd/rounds.py`.
+The last one may be a round for the loss. The central model, clients and the server treat all rounds
+alike. An answer is a matrix whose columns form parts, and all noise in a part has the same scale.
+Kinds of rounds are `LossRound`, `lloyd/mechanism.LloydRound` and those in `moment_lloyd/rounds.py`.
 """
 
 import math
@@ -32,11 +31,11 @@ State = Any  # of a type that each mechanism has for itself; what drives one han
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerNoise:
-    """Noise of an answer, and the share of clients in it.
+    """Noise of an answer, and the share of clients in the answer.
 
-    deviations : of the noise, one per part, in units of the answer. share : the caps of the clients
-    whose records are in the answer, over those of the clients in the first answer of the run; 1 in
-    the central model.
+    deviations : noise scales, one for each part, in units of the answer.
+    share : sum of the caps of the clients in the answer, divided by that of the clients in the
+        first answer of the run. 1 in the central model.
     """
 
     deviations: tuple[float, ...]
@@ -44,10 +43,11 @@ class AnswerNoise:
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """One query and its noisy answer, as a plan contains it. `m` is the mechanism of the round.
+    """One query and its noisy answer, as a plan contains it. Parameter `m` is the mechanism of the
+    round.
 
-    moves_centroids : the answer moves the centroids. counts_records : the last column of the answer
-        counts records.
+    moves_centroids : whether the answer moves the centroids.
+    counts_records : whether the last column of the answer counts records.
     """
 
     moves_centroids: ClassVar[bool] = False
@@ -55,19 +55,21 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """Scales of the noise, one per part of the answer, in units of the answer.
+        """Scales of the noise, one for each part of the answer, in units of the answer.
 
-        Standard deviations of Gaussian noise, or scales of two-sided geometric noise; 0 without
-        noise.
+        They are standard deviations of Gaussian noise, scales of two-sided geometric noise, or 0
+        without noise.
         """
         raise NotImplementedError
 
     def question(self, m: Any) -> Question:
-        """Return the question, which the plan fixes: shape, parts, sensitivity."""
+        """Return the question of the round, which the plan fixes."""
         raise NotImplementedError
 
     def query(self, m: Any, state: State) -> Query:
-        """Return the query in this state. It consists of integers, so all clients ask the same."""
+        """Return the query in this state. It consists of integers, so all clients ask the same
+        query.
+        """
         raise NotImplementedError
 
     def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:
@@ -75,24 +77,26 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         raise NotImplementedError
 
     def information_on_number(self, m: Any, scales: Sequence[Fraction]) -> Fraction:
-        """Return the precision with which the answer reveals the number of records, with noise of
-        these scales: one over a variance, in its units.
+        """Return the precision (inverse variance) of the number of records in a noisy answer.
+
+        scales : scales of the noise, one for each part. The precision is in their units.
         """
         return 1 / (m.shape(self)[0] * scales[-1] ** 2) if self.counts_records else Fraction(0)
 
     def facts(self, m: Any) -> dict[str, Any]:
-        """Return its sensitivity and its noise, by name, for the privacy statement."""
+        """Return the sensitivity and the noise of the round for the privacy statement, by name."""
         raise NotImplementedError
 
 
 class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The round after the last iteration that estimates the loss: what one record counts at most,
-    and the noise of the sum.
+    """Round after the last iteration, which estimates the loss.
 
-    # Departs from the paper, which has no private estimate of the loss.
+    Departs from the paper, which has no noisy estimate of the loss. A record farther from its
+    centroid than sqrt(cap << shift) grid units counts as if it were that far away.
 
-    scale and cap in units of 2**shift squared grid units: a record farther from its centroid than
-    sqrt(cap << shift) grid units counts as if it were that far away.
+    scale : scale of the noise, in units of 2**shift squared grid units.
+    cap : largest number that a record adds, in the same units.
+    shift : base-2 logarithm of the unit.
     """
 
     scale: Fraction
@@ -101,12 +105,12 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def squared_cap(self) -> int:
-        """Cap of one squared distance, squared grid units."""
+        """Largest squared distance that a record adds, in squared grid units."""
         return self.cap << self.shift
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """The scale of the noise on the sum."""
+        """Scale of the noise in the sum."""
         return (self.scale,)
 
     def unit(self, fraction_bits: int) -> float:
@@ -133,7 +137,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(state, loss=int(answer[0, 0]))
 
     def facts(self, m: Any) -> dict[str, Any]:
-        """Return the meaning of the answer, its cost and its noise."""
+        """Return the meaning of the answer, its cost and its noise, by name."""
         unit = self.unit(m.domain.fraction_bits)
         return {
             "meaning": Fact.of("loss_meaning_of_persons" if m.persons else "loss_meaning"),
@@ -150,8 +154,9 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def sqrt_up(square: Fraction) -> Fraction:
-    """Return the square root rounded up to a multiple of 1 / SCALE_UNITS, exactly, without
-    floats.
+    """Return the square root, rounded up to a multiple of 1 / SCALE_UNITS.
+
+    The computation uses integers only, so it is exact.
     """
     units = square * SCALE_UNITS**2
     root = math.isqrt(math.ceil(units))
@@ -159,8 +164,11 @@ def sqrt_up(square: Fraction) -> Fraction:
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns of an answer with the same noise: their number, the scale, and the most that one
-    record moves an entry.
+    """Columns of an answer with the same noise scale.
+
+    n_columns : number of columns.
+    scale : scale of the noise.
+    bound : largest change of an entry by one record.
     """
 
     n_columns: int
@@ -173,7 +181,7 @@ def draw(
 ) -> IntArray:
     """Draw the noise of one answer, int64 (n_rows, number of columns).
 
-    columns : number and scale of each part.
+    columns : number of columns and noise scale of each part.
     """
     parts = []
     for n_columns, scale in columns:

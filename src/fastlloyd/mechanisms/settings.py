@@ -1,6 +1,4 @@
-"""Settings of a mechanism: an algorithm, public numbers and choices, in one frozen record that
-checks them.
-"""
+"""Settings of a mechanism: algorithm, public numbers and choices, checked in one frozen record."""
 
 import math
 import operator
@@ -23,22 +21,26 @@ from fastlloyd.mechanisms.private_run import MAX_ROUNDS, check_grid, check_numbe
 
 
 class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
-    """Algorithm with its name and the law of its noise; subclasses add what can be varied."""
+    """Algorithm with its name and the law of its noise. A subclass adds fields that can be
+    varied.
+    """
 
     name: str
     noise: Noise
 
     @property
     def alpha(self) -> Fraction:
-        """Planned radius of a cluster, divided by that of n_clusters equal cubes that fill the
-        domain.
+        """Planned radius of a cluster, divided by the radius of one of n_clusters equal cubes.
+
+        The cubes fill the domain.
         """
         raise NotImplementedError
 
     @property
     def fewest_iterations(self) -> int | None:
-        """Return the least number of iterations that the planner chooses, or None if the error does
-        not depend on it.
+        """Smallest number of iterations that the planner chooses.
+
+        None if the error does not depend on the number of iterations.
         """
         raise NotImplementedError
 
@@ -46,15 +48,15 @@ class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
         """Raise PlanError if a field is out of range."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
-        """Raise PlanError naming the first of these settings that is given (not None) and has no
-        effect on the algorithm.
+        """Raise PlanError for the first given setting that has no effect on the algorithm.
+
+        settings : settings by name. A setting that is None is not given.
         """
 
     def varied(self, **fields: Any) -> Self:
-        """Return the algorithm with some fields replaced, given in words and numbers; None keeps a
-        field.
+        """Return the algorithm with some fields replaced. Raises PlanError.
 
-        Raises PlanError.
+        fields : new values as words and numbers. None keeps the value of a field.
         """
         raise NotImplementedError
 
@@ -65,9 +67,11 @@ A_co = TypeVar("A_co", bound=AnyAlgorithm, covariant=True)
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
     """Choices of a preset for settings that the user leaves open.
 
-    algorithm : used if none is named. min_count None: the planner's floor under noisy counts.
-    paper_delta: delta = 1 / (N ln N) instead of 1 / (100 N). It allows one exposed record in about
-    ln N data sets, so it is for comparison only.
+    initialization : search method for the packing of initial centroids.
+    min_count : floor under noisy counts, or None for the planner's.
+    paper_delta : whether delta is 1 / (N ln N) instead of 1 / (100 N). This delta allows one
+        exposed record in about ln N data sets, so it is for comparison only.
+    algorithm : name of the algorithm if the user names none.
     """
 
     initialization: RadiusSearch
@@ -76,7 +80,10 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: str
 
     def delta(self, n_records: int) -> float:
-        """Return the delta for a public cap on the number of records."""
+        """Return the preset's delta.
+
+        n_records : public cap on the number of records.
+        """
         return (
             1 / (n_records * math.log(n_records))
             if self.paper_delta and n_records > 2
@@ -101,18 +108,18 @@ PRESETS = {
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of every run with noise.
+    """Settings of every run.
 
-    epsilon, delta : the guarantee; delta is None for the default. Without noise epsilon has no
+    epsilon, delta : guarantee. None stands for the default delta. Without noise epsilon has no
         effect.
-    persons : unit of protection, if all rows of a person are protected together.
+    persons : persons and their caps, if all rows of a person are protected together, or None.
     n_records : public cap on the number of records, or of persons.
-    n_expected : public guess of that number, or None for n_records.
-    public_seed : of all public randomness, such as the initial centroids.
+    n_expected : public guess of the number of records or persons, or None for n_records.
+    public_seed : seed of all public randomness, such as the initial centroids.
     taken_from_the_data : a sentence for each setting that is not public, or None.
-    count_bits, delta_slack : of a federated run, chosen by its planner.
+    count_bits, delta_slack : numbers of a federated run, which its planner chooses.
 
-    Raises BudgetError or PlanError, with the setting.
+    Raises BudgetError or PlanError. The message names the setting.
     """
 
     domain: Domain
@@ -135,8 +142,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             usable_delta(self.whole_delta, self.delta_slack)
 
     def _become_ints(self, *names: str) -> None:
-        """Convert NumPy's integers to Python's, because NumPy's would wrap around in the planner's
-        exact arithmetic.
+        """Convert integers of NumPy to Python's.
+
+        Integers of NumPy would wrap around in the planner's exact arithmetic.
         """
         for name in names:
             if (number := getattr(self, name)) is not None:
@@ -149,19 +157,17 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def noise(self) -> Noise:
-        """The law of the noise."""
+        """Law of the noise."""
         raise NotImplementedError
 
     @property
     def default_delta(self) -> float:
-        """Delta of Gaussian noise if none is given."""
+        """Default delta of Gaussian noise."""
         return 1 / (100 * self.n_records)
 
     @property
     def number_bits(self) -> int:
-        """Fraction bits of counts in an answer, whose unit is 2**-number_bits records, or
-        persons.
-        """
+        """Number of fraction bits of counts: their unit is 2**-number_bits records, or persons."""
         return self.count_bits + share_bits(self.persons)
 
     @property
@@ -171,7 +177,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole_delta(self) -> float:
-        """The delta of the guarantee."""
+        """Delta of the guarantee."""
         if self.noise is not Noise.GAUSSIAN:
             return 0.0
         return self.default_delta if self.delta is None else self.delta
@@ -185,8 +191,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def planned_mu(self) -> float | None:
-        """`mu` of one person at one client, which the noise compares with. For c clients it is c
-        times as large.
+        """The `mu` of one person at one client, with which the noise must be compared.
+
+        A person at c clients has c times this mu. None without Gaussian noise.
         """
         return None if self.mu is None else self.mu / max_clients(self.persons)
 
@@ -197,8 +204,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def budget(self) -> Fraction:
-        """Return the exact budget: epsilon with Laplace noise, squared mu with Gaussian noise, 0
-        without noise.
+        """Exact budget: epsilon with Laplace noise, mu^2 with Gaussian noise, or 0 without
+        noise.
         """
         return (
             Fraction(self.epsilon) if self.noise is Noise.LAPLACE else Fraction(self.mu or 0) ** 2
@@ -206,7 +213,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return the fields that every `PrivateRun` has."""
+        """Values of the fields that every `PrivateRun` has, by name."""
         return {
             "domain": self.domain,
             "n_records": self.n_records,
@@ -223,18 +230,20 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
-    """Settings from which `catalogue.design` makes a clustering.
+    """Settings from which `catalogue.design` makes a clustering mechanism.
 
-    delta : None for the preset's, or for 0 without Gaussian noise.
-    n_iterations : None for the algorithm's rule.
-    initialization, min_count : None for the preset's. min_count is the smallest noisy count of a
-        centroid that moves.
-    estimate_loss, loss_share : whether the loss is estimated, and with which share of mu^2, or of
-        epsilon with Laplace noise. None for `loss.planned_share`.
-    bounds_digest : of the mechanism that found the bounds within the same budget, 64 hex digits, or
-        None.
+    delta : delta of the guarantee. None stands for the preset's, or for 0 without Gaussian noise.
+    n_iterations : number of iterations, or None for the algorithm's rule.
+    initialization : search method for initial centroids, or None for the preset's.
+    min_count : smallest noisy count of a centroid that moves, or None for the preset's.
+    estimate_loss : whether the loss is estimated.
+    loss_share : share of mu^2 (of epsilon with Laplace noise) for the loss, or None for
+        `loss.planned_share`.
+    bounds_digest : digest of the mechanism that found the bounds within the same budget, 64 hex
+        digits, or None.
 
-    Other fields are as in `RunSettings`. Raises BudgetError or PlanError, with the setting.
+    Other fields are as in `RunSettings`. Raises BudgetError or PlanError. The message names the
+    setting.
     """
 
     algorithm: A_co
@@ -273,28 +282,29 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
 
     @property
     def designed_as(self) -> type[AnyAlgorithm]:
-        """Type of the algorithm, which decides the design."""
+        """Type of the algorithm, by which `catalogue.design` chooses a design function."""
         return type(self.algorithm)
 
     @property
     def noise(self) -> Noise:
-        """Return the law of the algorithm's noise."""
+        """Law of the algorithm's noise."""
         return self.algorithm.noise
 
     @property
     def default_delta(self) -> float:
-        """Return the default delta of the preset."""
+        """Default delta of the preset."""
         return self.preset.delta(self.n_records)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a `Mechanism` that do not depend on its algorithm."""
+        """Values of the fields of a `Mechanism` that do not depend on its algorithm, by name."""
         return super().fields | {"n_clusters": self.n_clusters, "bounds_digest": self.bounds_digest}
 
 
 def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:
-    """Raise PlanError for a guess below 1 or above the cap. The cap may have been taken from the
-    data, so it is not shown.
+    """Raise PlanError if n_expected is below 1 or above the cap.
+
+    The message does not show the cap, because it may have been taken from the data.
     """
     if n_expected is None:
         return

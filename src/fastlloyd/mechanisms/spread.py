@@ -1,19 +1,18 @@
-"""Division of a person's shares over the rows: evenly, with left-over shares in an order that
-carries no information.
+"""Division of a person's shares over the rows.
 
-A person with m rows and W shares gives each row floor(W / m), and one more to the first W mod m
-rows (so if m > W, one share each to the first W rows). *First* is by a hash of the person, the row
-and the row's number among equal rows of the person: a function of the multiset of the person's own
-rows. The order of the file and the other persons in it do not matter. Equal values of different
-persons get different hashes, so no value comes first for all persons.
+A person with m rows and W shares gives each row floor(W / m) shares, and the first W mod m rows one
+more. (If m > W, the first W rows have one share each.) The order of the rows is by a hash of the
+person, the row and the row's number among equal rows of the person. So the division depends only on
+the multiset of the person's own rows. The order of the file and the other persons do not matter.
+Equal values of different persons have different hashes, so no value comes first for all persons.
 
-Privacy needs two things of the hash (docs/proofs/persons.md). First, different persons have
-different hashes: 128 bits of BLAKE2b suffice. Second, no party can make many different rows of a
-person that share a hash. Such rows are taken for equal, and removing one changes the numbers of the
-others, which would then trade shares. The key of the hash is public, so plain arithmetic does not
-suffice, but 64 bits of BLAKE2b do. Two rows of the same hash move no more than other rows. Equal
-rows are numbered by plain arithmetic on whole arrays, as in SplitMix64 (Steele, Lea and Flood
-2014).
+Privacy needs two things of the hash (docs/proofs/persons.md). First, different persons must have
+different hashes, for which 128 bits of BLAKE2b suffice. Second, no party may be able to make many
+different rows of a person with equal hashes. Such rows are taken for equal rows. Removing one would
+change the numbers of the others, which would then exchange shares. The key of the hash is public,
+so plain arithmetic does not suffice, but 64 bits of BLAKE2b do. Two rows with the same hash move no
+more shares than other rows. Equal rows are numbered by plain arithmetic on whole arrays, as in
+SplitMix64 (Steele, Lea and Flood 2014).
 """
 
 import hashlib
@@ -42,8 +41,9 @@ _FIRST, _SECOND, _STEP = (
 
 
 def spread_key(seed: PublicSeed) -> bytes:
-    """Return the key of the hashes, 32 bytes, from the public seed of a mechanism, so that every
-    client spreads shares in the same way.
+    """Return the key of the hashes, 32 bytes.
+
+    It follows from the public seed of a mechanism, so every client spreads shares in the same way.
     """
     return derive(seed.value, _LABEL)
 
@@ -51,7 +51,7 @@ def spread_key(seed: PublicSeed) -> bytes:
 def person_hashes(ids: Sequence[bytes], key: bytes) -> Words:
     """Return the 128-bit hash of each id, uint64 (n, 2).
 
-    ids : the text of a cell in UTF-8, or an integer in decimal.
+    ids : text of each cell in UTF-8, or an integer in decimal.
     """
     digests = b"".join(
         [hashlib.blake2b(each, digest_size=_PERSON_BYTES, key=key).digest() for each in ids]
@@ -62,8 +62,8 @@ def person_hashes(ids: Sequence[bytes], key: bytes) -> Words:
 def row_hashes(persons: Words, X: GridArray) -> Words:
     """Return a 64-bit hash of each row of a person, uint64 (n,).
 
-    persons : uint64 (n, 2), the `person_hashes` of each row. X : grid points (n, n_features),
-        features in the plan's order.
+    persons : result of `person_hashes` for each row, uint64 (n, 2).
+    X : grid points (n, n_features), with features in the plan's order.
     """
     hashes = np.empty(len(X), dtype=np.uint64)
     for start in range(0, len(X), _SPAN):
@@ -75,8 +75,10 @@ def row_hashes(persons: Words, X: GridArray) -> Words:
 
 
 def hashed(rows: Words, key: bytes = b"") -> Words:
-    """Return 64 bits of BLAKE2b for each row of words, uint64 (n, m), under the key if there is
-    one.
+    """Return 64 bits of BLAKE2b for each row of words, uint64 (n,).
+
+    rows : words, uint64 (n, m).
+    key : key of the hash, or b"" for a hash without a key.
     """
     content, n_bytes = rows.astype("<u8").tobytes(), 8 * rows.shape[1]
     each = (content[at : at + n_bytes] for at in range(0, len(content), n_bytes))
@@ -85,10 +87,13 @@ def hashed(rows: Words, key: bytes = b"") -> Words:
 
 
 def numbered_hashes(hashes: Words, numbers: IntArray) -> Words:
-    """Return the sort keys of rows, uint64 (n,): the output with the row's number, counted from 0,
-    of the SplitMix64 that begins with the hash.
+    """Return the sort key of each row, uint64 (n,).
 
-    numbers : int64 (n,), of each row among the rows of its person with this very hash.
+    A SplitMix64 generator begins with the row's hash. Its output with the row's number, from 0, is
+    the sort key.
+
+    hashes : hashes of the rows, uint64 (n,).
+    numbers : number of each row among the rows of its person with the same hash, int64 (n,).
     """
     state = numbers.view(np.uint64) + np.uint64(1)
     state *= _STEP
@@ -98,10 +103,10 @@ def numbered_hashes(hashes: Words, numbers: IntArray) -> Words:
 
 
 def spread_evenly(ranks: IntArray, sizes: IntArray, weight_bits: int) -> Shares:
-    """Return the shares of each row, uint16 (n,), out of the 2**weight_bits of a person.
+    """Return the number of shares of each row, uint16 (n,), from 2**weight_bits shares of a person.
 
-    ranks : int64 (n,), number of rows of the person before this one. sizes : int64 (n,), number of
-        rows of the person.
+    ranks : number of the person's rows that come before this row, int64 (n,).
+    sizes : number of the person's rows, int64 (n,).
     """
     least, left = np.divmod(np.int64(1 << weight_bits), sizes)
     return (least + (ranks < left)).astype(np.uint16)
@@ -110,10 +115,12 @@ def spread_evenly(ranks: IntArray, sizes: IntArray, weight_bits: int) -> Shares:
 def shares_of(
     ids: Sequence[bytes], X: GridArray, key: bytes, weight_bits: int
 ) -> tuple[Shares, int]:
-    """Return the shares of each row, uint16 (n,), and the number of persons.
+    """Return the number of shares of each row, uint16 (n,), and the number of persons.
 
-    ids : of each row, as in `person_hashes`. X : grid points (n, n_features), all usable rows. key
-        : of `spread_key`.
+    ids : id of each row, as in `person_hashes`.
+    X : grid points (n, n_features) of all usable rows.
+    key : result of `spread_key`.
+    weight_bits : base-2 logarithm of the number of shares of a person.
     """
     numbers: dict[bytes, int] = {}
     places = np.fromiter(
@@ -124,10 +131,11 @@ def shares_of(
 
 
 def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int]:
-    """Return the shares of each row, uint16 (n,), and the number of persons.
+    """Return the number of shares of each row, uint16 (n,), and the number of persons.
 
-    persons : uint64 (n, 2), or more words that identify persons. hashes : uint64 (n,), the
-        `row_hashes`.
+    persons : words that identify the person of each row, uint64 (n, 2) or wider.
+    hashes : result of `row_hashes`, uint64 (n,).
+    weight_bits : base-2 logarithm of the number of shares of a person.
     """
     order = np.lexsort((hashes, *persons.T[::-1]))
     hashes, whose = hashes[order], numbered(persons[order])
@@ -139,22 +147,25 @@ def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int
 
 
 def numbered(words: Words) -> IntArray:
-    """Return the number, from 0, of each row of words (n, m) among the different rows, int64 (n,);
-    equal rows must be adjacent.
+    """Return the number of each row of words among the different rows, int64 (n,), from 0.
+
+    words : words (n, m), in which equal rows are adjacent.
     """
     return np.cumsum(np.any([_differs(word) for word in words.T], axis=0), dtype=np.int64) - 1
 
 
 def ranks(values: NDArray[Any]) -> IntArray:
-    """Return the position of each value among those equal to it, int64 (n,); equal values must be
-    adjacent.
+    """Return the position of each value among the values equal to it, int64 (n,).
+
+    values : values, in which equal values are adjacent.
     """
     return _ranks(_differs(values))[0]
 
 
 def numbers_among_equals(persons: Words, hashes: Words) -> IntArray:
-    """Return the number of each row, from 0, among the rows of its person with the same hash, in
-    their order, int64 (n,).
+    """Return the number of each row among the rows of its person with the same hash, int64 (n,).
+
+    Rows are numbered from 0, in their order.
     """
     order = np.lexsort((hashes, *persons.T[::-1]))
     found = np.empty(len(order), dtype=np.int64)
@@ -163,7 +174,7 @@ def numbers_among_equals(persons: Words, hashes: Words) -> IntArray:
 
 
 def _mix(state: Words) -> None:
-    """Mix each word in place, by a one-to-one function."""
+    """Replace each word by the value of a one-to-one function."""
     state ^= state >> np.uint64(30)
     state *= _FIRST
     state ^= state >> np.uint64(27)
@@ -172,15 +183,17 @@ def _mix(state: Words) -> None:
 
 
 def _differs(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether each value differs from the value before it, bool (n,). The first counts as
-    different.
+    """Return whether each value differs from the value before it, bool (n,).
+
+    For the first value the result is True.
     """
     return np.append(True, values[1:] != values[:-1])[: len(values)]
 
 
 def _ranks(begins: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Return each element's position in its run, from 0, and the length of the run. Runs begin
-    where `begins` is true.
+    """Return the position of each element in its run, from 0, and the length of its run.
+
+    begins : whether a run begins at the element.
     """
     starts = np.flatnonzero(begins)
     lengths = np.diff(np.append(starts, len(begins)))

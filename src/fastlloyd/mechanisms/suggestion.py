@@ -1,18 +1,18 @@
-"""The clearest split of the noisy votes into groups: advice from what is released anyway.
+"""Clearest split of noisy votes into groups, as advice to the reader of a result.
 
-Places with votes far above their noise are clustered for each number of groups. The silhouette says
-how well a clustering separates them: (b - a) / b, with a the distance of a record from its centroid
-and b that from the next one, averaged over records (Rousseeuw 1987, with centroids in place of all
-other records). The largest silhouette belongs to the coarsest clear split, so it says nothing of
-finer groups: two near groups and a far one are two.
+Places with votes far above their noise are clustered for each number of groups. The silhouette
+measures how well a clustering separates the groups. It is the mean of (b - a) / b over records,
+where a and b are the distances of a record from the nearest and the next centroid (Rousseeuw 1987,
+with centroids in place of all other records). The largest silhouette belongs to the coarsest clear
+split, so it does not show finer groups. Two near groups and a far one have a clearest split of two.
 
 Votes without groups have a largest silhouette, too. So it is compared with a null: one Gaussian
-with the mean and covariance of the votes, asked for votes on the same places with the same noise.
-The groups of a clear split are compared with Gaussians of their own in the same way; those that
-split in turn give the finer split.
+with the mean and covariance of the votes, and with noisy votes for the same places. The groups of a
+clear split are compared with Gaussians of their own in the same way. If some of them split in turn,
+that is the finer split.
 
-The run itself does not depend on the answer, which costs nothing: it follows from the votes and
-public draws.
+The run does not depend on the split. The split follows from the votes and from public draws, so it
+costs no privacy.
 """
 
 from typing import Final, NamedTuple
@@ -55,8 +55,9 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     """Groups that noisy votes show.
 
     clearest : number of groups of the clearest split, or None if no split is clearer than that of
-    one Gaussian. finer : number of groups if those of the clearest split are split in turn, or None
-    if none of them shows groups.
+        one Gaussian.
+    finer : number of groups after each group of the clearest split is split in turn, or None if no
+        group splits.
     """
 
     clearest: int | None = None
@@ -64,7 +65,12 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Clustered(NamedTuple):
-    """A clustering of some places. labels : int64, one for each."""
+    """Clustering of some places.
+
+    silhouette : silhouette of the clustering.
+    n_groups : number of groups.
+    labels : group of each place, int64.
+    """
 
     silhouette: float
     n_groups: int
@@ -72,11 +78,12 @@ class _Clustered(NamedTuple):
 
 
 def clearest_split(noisy: NoisyVotes | None, n_clusters: int, seed: PublicSeed) -> Split | None:
-    """Return the clearest split into 2 to `n_clusters` groups and the finer one, or None if the
-    votes cannot tell.
+    """Return the clearest split into 2 to `n_clusters` groups, or None if the votes cannot tell.
 
-    They cannot if noise hides most of them, or if a larger number of groups has the largest
-    silhouette. seed : of the run.
+    The votes cannot tell if noise hides most of them, or if a larger number of groups has the
+    largest silhouette.
+
+    seed : public seed of the run.
     """
     if noisy is None or n_clusters > MOST_CLUSTERS:
         return None
@@ -95,16 +102,18 @@ def clearest_split(noisy: NoisyVotes | None, n_clusters: int, seed: PublicSeed) 
 
 
 def sure_places(noisy: NoisyVotes) -> IntArray:
-    """Return the numbers of the places with votes above the noise, the heaviest first."""
+    """Return the numbers of the places with votes clearly above the noise, the most votes first."""
     sure = np.flatnonzero(noisy.votes > SURE * noisy.deviation)
     return sure[np.argsort(-noisy.votes[sure], kind="stable")[:MOST_PLACES]]
 
 
 def one_gaussian(noisy: NoisyVotes, which: IntArray, draws: Draws) -> NoisyVotes:
-    """Return the votes that the records of the places numbered `which` would give if they were one
-    Gaussian, with the same noise.
+    """Return noisy votes as one Gaussian would give them, with the same noise.
 
-    Its mean and covariance are those of their votes.
+    The Gaussian has the mean, the covariance and the number of records of the votes for some
+    places.
+
+    which : numbers of these places.
     """
     points, votes = noisy.places[which], noisy.votes[which]
     n = noisy.votes.sum() * (votes.sum() / noisy.votes[sure_places(noisy)].sum())
@@ -125,16 +134,18 @@ def silhouette(
 ) -> float:
     """Return the silhouette, at most 1, of a clustering of weighted points (n, r).
 
-    extents : their `squared_extents`.
+    extents : result of `squared_extents` for the points.
     """
     return _clustered(points, weights, extents, n_clusters, draws).silhouette
 
 
 def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
-    """Return the mean squared distance of the records of each place from it, (n,), if these fill a
-    cube that reaches half-way to the next place.
+    """Return the mean squared distance of the records of a place from it, for each place, (n,).
 
-    Without an extent, a clustering with one cluster per place would have the largest silhouette.
+    The records are assumed to fill a cube that reaches half-way to the next place. Without this
+    extent, a clustering with one cluster for each place would have the largest silhouette.
+
+    which : numbers of the places.
     """
     squares = np.einsum("ij,ij->i", places, places)
     squared = squares[which, np.newaxis] - 2 * places[which] @ places.T + squares
@@ -145,10 +156,13 @@ def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
 def _groups(
     noisy: NoisyVotes, which: IntArray, n_tried: int, draws: Draws
 ) -> list[IntArray] | None:
-    """Return the places of each group of those numbered `which`: one group if no split is clear.
+    """Return the numbers of the places of each group, or one group if no split is clear.
 
-    Splits into 2 to `n_tried` groups are tried. Returns None if the votes cannot tell: there are
-    too few places, or `n_tried` groups have the largest silhouette, and more may have a larger one.
+    Splits into 2 to `n_tried` groups are tried. Returns None if the votes cannot tell. This is so
+    with too few places, or if `n_tried` groups have the largest silhouette, because more groups may
+    have a larger one.
+
+    which : numbers of the places to split.
     """
     points, votes = noisy.places[which], noisy.votes[which]
     extents = squared_extents(noisy.places, which)

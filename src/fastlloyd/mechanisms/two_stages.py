@@ -1,4 +1,4 @@
-"""Clustering within bounds that are found first, from one budget."""
+"""Clustering within bounds that are found first, both from one budget."""
 
 from fractions import Fraction
 from typing import Any, Final, Self
@@ -21,11 +21,12 @@ _KEPT_BACK = 2.0**-28  # of epsilon, which is more than that of mu^2
 
 
 class TwoStages(msgspec.Struct, frozen=True):
-    """The plans of both stages, made from public numbers before any budget is spent.
+    """Plans of both stages, made from public numbers before any budget is spent.
 
-    first : finds the bounds. later : settings of the clustering, with the rest of the budget, in a
-    box that will be replaced by the bounds found. No other setting will change. epsilon : of both
-    stages together, at the delta of either.
+    first : mechanism that finds the bounds.
+    later : settings of the clustering, with the remaining budget. The bounds found replace its
+        domain. No other setting will change.
+    epsilon : epsilon of both stages together, at the delta of either stage.
     """
 
     first: BoundsMechanism
@@ -34,10 +35,12 @@ class TwoStages(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings[Any], outer: Domain) -> Self:
-        """Divide the budget of these settings, whose domain is a `placeholder`.
+        """Return two stages that divide the budget of the settings.
 
-        outer : `bounds.design.outer_range`. Raises PlanError or BudgetError if a stage cannot be
-            planned, for any bounds that may be found.
+        settings : settings whose domain is a `placeholder`.
+        outer : result of `bounds.design.outer_range`.
+
+        Raises PlanError or BudgetError if a stage cannot be planned.
         """
         if settings.noise is not Noise.GAUSSIAN:
             name = settings.algorithm.name
@@ -59,8 +62,9 @@ class TwoStages(msgspec.Struct, frozen=True):
         return cls(stages.first, later, float(settings.epsilon))
 
     def second(self, found: FoundBounds) -> Settings[Any]:
-        """Return settings of the clustering within these bounds. Raises PlanError if they cannot be
-        its domain.
+        """Return the settings of the clustering within the bounds found.
+
+        Raises PlanError if the bounds cannot form a domain.
         """
         box = self.later.domain
         domain = found.domain(
@@ -72,9 +76,11 @@ class TwoStages(msgspec.Struct, frozen=True):
 
 
 class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds found before a clustering.
+    """Bounds that were found before a clustering.
 
-    mechanism : that found them. epsilon : of both stages together, at the delta of either.
+    mechanism : mechanism that found the bounds.
+    bounds : bounds of the features.
+    epsilon : epsilon of both stages together, at the delta of either stage.
     """
 
     mechanism: BoundsMechanism
@@ -83,14 +89,12 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def not_found(self) -> list[str]:
-        """Names of the features that keep the outer range, because noise hides where their records
-        are.
-        """
+        """Names of the features that keep the outer range, because noise hides their records."""
         return self.bounds.missing(self.mechanism.domain)
 
 
 def placeholder(outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:
-    """Return a domain to use until bounds are found."""
+    """Return a domain that stands in until bounds are found."""
     d = outer.n_features
     return Domain(
         features=outer.features,

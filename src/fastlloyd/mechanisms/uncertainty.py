@@ -42,9 +42,7 @@ BY_CHANCE = 0.001  # probability that noise alone makes a move look like one
 
 
 class Verdict(enum.Enum):
-    """The meaning of a centroid's relative error (see `relative_errors`) for a reader of the
-    result.
-    """
+    """Meaning of a centroid's relative error (`relative_errors`) for a reader of the result."""
 
     FINE = "fine"
     NOISY = "noisy"
@@ -52,7 +50,7 @@ class Verdict(enum.Enum):
 
     @classmethod
     def on(cls, relative_error: float) -> "Verdict":
-        """Return the verdict on a relative error, which may be infinite."""
+        """Return the verdict for a relative error, which may be infinite."""
         return (
             cls.FINE
             if relative_error <= FINE
@@ -63,8 +61,10 @@ class Verdict(enum.Enum):
 
 
 class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
-    """Standard deviation of the noise in the last answer: of one coordinate of a sum, in its units,
-    and of a count.
+    """Standard deviation of the noise in the last answer.
+
+    sums : deviation in a coordinate of a sum, in the units of the sum.
+    counts : deviation in a count, in records or persons.
     """
 
     sums: float
@@ -72,7 +72,9 @@ class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
-    """Return the noise in the last answer of the central model, and of `server-noise`."""
+    """Return the deviation of the noise in the last answer, for the central model and
+    `server-noise`.
+    """
     (sums, counts), spread = mechanism.rounds[-1].scales, mechanism.noise.spread
     return NoiseDeviation(
         sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.number_bits)
@@ -82,14 +84,15 @@ def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
 def noise_errors(
     mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, sizes: FloatArray
 ) -> FloatArray:
-    """Return the standard deviation of the noise in the mean that the last answer shows, for every
-    coordinate, in original units.
+    """Return the standard deviation of the noise in the mean that the last answer shows.
 
-    float64 (n_clusters, n_features). The last update set m = (R + r) / (C + c), with noise r on the
-    sum and c on the count. To first order its error is (r - m c) / C, so se_i = units_i
-    sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C. Here `sizes` (n_clusters,) stand for C. The displacement of
-    the last update, after clipping and folding, stands for m (if sums are absolute, the centroid
-    itself does). The errors describe the noise only, given the previous centroids, and not the
+    The result is float64 (n_clusters, n_features), in original units. The last update set m = (R +
+    r) / (C + c), with noise r in the sum and c in the count. To first order its error is (r - m c)
+    / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C. `sizes` (n_clusters,) stand for C. The
+    displacement of the last update, after clipping and folding, stands for m. If sums are absolute,
+    the centroid stands for m.
+
+    The errors describe the noise alone, given the previous centroids. They do not describe the
     spread of the records.
     """
     moves = (
@@ -119,11 +122,12 @@ def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
 
 
 def chi_squared_quantile(degrees: int, exceeded: float) -> float:
-    """Return the value that a chi-squared variable with `degrees` degrees of freedom exceeds with
-    probability `exceeded`, to three percent.
+    """Return the value that a chi-squared variable exceeds with probability `exceeded`.
 
-    Wilson and Hilferty 1931. With one degree the value is the square of a normal quantile, exact up
-    to rounding. degrees >= 1.
+    The value is accurate to three percent (Wilson and Hilferty 1931). With one degree of freedom it
+    is the square of a normal quantile, exact up to rounding.
+
+    degrees : number of degrees of freedom, at least 1.
     """
     if degrees == 1:
         return NormalDist().inv_cdf(1 - exceeded / 2) ** 2
@@ -132,11 +136,11 @@ def chi_squared_quantile(degrees: int, exceeded: float) -> float:
 
 
 class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """Noisy loss of the final centroids and the standard error of its noise, squared half widths of
-    the domain.
+    """Noisy loss of the final centroids, and its standard error, in squared half widths of the
+    domain.
 
     The loss is the sum over all records of the squared distance to the nearest centroid, each at
-    most the cap. It is unbiased, so it may be negative if the noise is larger than the loss.
+    most the cap. The noisy loss is unbiased, so it may be negative if the noise exceeds the loss.
     """
 
     value: float
@@ -146,10 +150,11 @@ class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):
 def loss_estimate(
     mechanism: Mechanism, clustering: Clustering, deviation: float | None = None
 ) -> LossEstimate | None:
-    """Return the loss of the final clustering, or None if the mechanism does not ask for the loss.
+    """Return the noisy loss of the final clustering, or None if the mechanism has no round for the
+    loss.
 
-    deviation : of the loss's noise, in squared half widths of the domain, or None for that of the
-    central model and of `server-noise`.
+    deviation : standard deviation of the noise in the loss, in squared half widths of the domain.
+        None stands for that of the central model and of `server-noise`.
     """
     if mechanism.loss is None:
         return None
@@ -171,16 +176,16 @@ class Status(enum.Enum):
 
 
 class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """Estimated error of each centroid, and whether the estimate can be relied on.
+    """Estimated error of each centroid, and whether the estimate is reliable.
 
-    errors : float64 (n_clusters, n_features), standard errors of the centroids in original units,
-    NaN for a centroid that stayed. status : one per cluster. `Mechanism.promise` says what two
-    standard errors to either side cover.
-
-    radius : float64 (n_features,), R of the promise in original units, or None if there is none.
-    beyond : float64 (n_clusters, n_features), how far the mean may lie above (if positive) or below
-    (if negative) the interval of two standard errors, in original units; NaN for a centroid without
-    a statement. It is None if the answers cannot tell, or if the centre is the mean.
+    errors : standard errors of the centroids in original units, float64 (n_clusters, n_features).
+        NaN for a centroid that stayed. `Mechanism.promise` states what two standard errors cover.
+    status : status of each cluster.
+    radius : R of the promise in original units, float64 (n_features,), or None without an R.
+    beyond : how far the mean may lie beyond the interval of two standard errors, float64
+        (n_clusters, n_features), in original units. Positive numbers are above the interval and
+        negative ones below. NaN means that nothing is stated. None if the answers cannot tell, or
+        if the centre is the mean.
     """
 
     errors: FloatArray
@@ -190,10 +195,12 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> Accuracy:
-    """Estimate the error of each centroid. noise : deviation of the noise in the last answer.
-    Without noise all errors are 0, because nothing is estimated.
+    """Return the estimated error of each centroid.
 
-    A squared standard error is the sum of four squares:
+    noise : deviation of the noise in the last answer.
+
+    Without noise all errors are 0, because nothing is estimated. Otherwise a squared standard error
+    is the sum of four squares:
 
     - the noise in the centre that the answers show,
     - the distance of the centroid from that centre, because moves were shrunk,
@@ -226,8 +233,8 @@ def settled(status: Sequence[Status]) -> BoolArray:
 def cautions(status: Sequence[Status], count_error: float) -> list[Fact]:
     """Return a fact for each status that some cluster has, except "settled" and "stayed".
 
-    No fact about few records where noise on counts would not hide a single one: that they are few
-    is known.
+    If the noise in counts hides not even one record, there is no fact about few records. The counts
+    already show that they are few.
     """
     kinds = [Status.MOVING, *([] if FEW * count_error < 1 else [Status.FEW])]
     numbers = [(kind, sum(each is kind for each in status)) for kind in kinds]
@@ -243,9 +250,9 @@ def typical_error(
 ) -> float:
     """Return the median of the relative errors (`relative_errors`).
 
-    A centroid that stayed counts as infinitely far off. So does one with few records if the
-    mechanism divides by noisy counts as they are. An exception is a centroid that stayed because
-    its cluster is empty, if noise on counts would not hide a single record.
+    The error of a centroid that stayed counts as infinite. So does that of a cluster with few
+    records, if the mechanism divides by noisy counts as they are. If the noise in counts hides not
+    even one record, the error of an empty cluster's centroid counts as 0.
     """
     ratios = np.nan_to_num(relative_errors(mechanism, accuracy.errors))
     stayed = np.array([each is Status.STAYED for each in accuracy.status])
@@ -259,12 +266,16 @@ def typical_error(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Move:
-    """The move that the last answer asks for, clusters by features, grid units.
+    """Moves that the last answer asks for, (n_clusters, n_features), in grid units.
 
-    asked : from the centroid before to the mean that the answer shows. deviations : of the noise in
-    that mean. Both are computed with the noisy count less its standard error, because a small count
-    may stand for still fewer records. unlikely : sum of squares of `asked`, each over its variance
-    if there were nothing to move. counts : noisy, (n_clusters,).
+    asked : move from the previous centroid to the mean that the answer shows.
+    deviations : deviations of the noise in that mean.
+    unlikely : for each cluster, the sum of the squared coordinates of `asked`, each divided by its
+        variance under noise alone.
+    counts : noisy counts, (n_clusters,).
+
+    `asked` and `deviations` are computed with the noisy count minus its standard error, because the
+    true count may be smaller than the noisy one.
     """
 
     asked: FloatArray
@@ -274,8 +285,9 @@ class _Move:
 
     @property
     def squared_excess(self) -> FloatArray:
-        """Squared length of the move minus that of its noise, (n_clusters,), below 0 if noise
-        explains more than the move.
+        """Squared length of the move minus that of its noise, (n_clusters,).
+
+        It is below 0 if noise explains more than the move.
         """
         excess: FloatArray = (self.asked**2 - self.deviations**2).sum(axis=1)
         return excess
@@ -300,7 +312,7 @@ def _last_move(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviati
 def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
     """Return the squares of the moves that may still come, (n_clusters, n_features).
 
-    If one centroid moves, records change clusters; larger clusters change more.
+    If one centroid moves, records change clusters, and more records of larger clusters do.
     """
     variances = move.deviations**2
     own = np.maximum(move.asked**2 - EXPLAINED**2 * variances, 0.0)
@@ -312,8 +324,9 @@ def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
 
 
 def _is_moving(move: _Move, seen: Evidence) -> BoolArray:
-    """Return whether the last round asked for a move that noise does not explain, and that is too
-    long to be the last one.
+    """Return whether each centroid may still move, bool (n_clusters,).
+
+    It may if noise does not explain the last move, and the move is too long to be the last one.
     """
     least = (FIRST_MOVED if seen.is_first else MOVED) * seen.radius
     moving: BoolArray = move.unlikely > chi_squared_quantile(move.asked.shape[1], BY_CHANCE)
@@ -321,8 +334,9 @@ def _is_moving(move: _Move, seen: Evidence) -> BoolArray:
 
 
 def _evidence(mechanism: Mechanism, clustering: Clustering, move: _Move) -> Evidence:
-    """Return the evidence of the last answer alone, in which the part beyond the radius is unknown
-    and taken as 0.
+    """Return the evidence of the last answer alone.
+
+    The effect of records beyond the radius is unknown, and taken as 0.
     """
     shape = clustering.centroids.shape
     return Evidence(
@@ -343,7 +357,7 @@ def _status(updated: BoolArray, few: BoolArray, moving: BoolArray) -> tuple[Stat
 
 
 def _radius(mechanism: Mechanism, clustering: Clustering) -> FloatArray | None:
-    """Return R in original units, (n_features,), or None if every record counts in full."""
+    """Return R in original units, float64 (n_features,), or None if every record counts in full."""
     if mechanism.far_records is FarRecords.COUNTED:
         return None
     seen = clustering.evidence
@@ -355,8 +369,10 @@ def _radius(mechanism: Mechanism, clustering: Clustering) -> FloatArray | None:
 def _beyond(
     mechanism: Mechanism, centroids: IntArray, seen: Evidence, is_settled: BoolArray
 ) -> FloatArray | None:
-    """Return `Accuracy.beyond`. It is given only near one bound and far from the other, because a
-    column may be skewed there.
+    """Return `Accuracy.beyond`.
+
+    It is given only for a centroid near one bound and far from the other, because the column may be
+    skewed there.
     """
     if seen.above is None or seen.below is None:
         return None

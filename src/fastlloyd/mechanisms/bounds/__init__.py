@@ -1,1 +1,1 @@
-"""Bounds of the features from noisy histograms, for records whose ranges are not well known."""
+"""Bounds of the features, found from noisy histograms if their ranges are not well known."""

@@ -1,5 +1,7 @@
-"""Design of the rounds that find bounds, and of the split of a budget between finding bounds and
-using them. All from public numbers, before anything is spent.
+"""Design of the rounds that find bounds, and division of a budget into two stages.
+
+The first stage finds bounds, and the second uses them. The design uses public numbers alone and is
+complete before any budget is spent.
 """
 
 import math
@@ -34,7 +36,7 @@ LEAST_SHARE, MOST_SHARE = Fraction(5, 100), Fraction(20, 100)
 
 
 class BoundsSettings(RunSettings, frozen=True, kw_only=True):
-    """Settings of a run that finds bounds. domain : `outer_range`."""
+    """Settings of a run that finds bounds. The domain is that of `outer_range`."""
 
     noise: ClassVar[Noise] = Noise.GAUSSIAN
 
@@ -53,7 +55,8 @@ class Stages(NamedTuple):
 
 
 def outer_range(features: Sequence[str], lower: Sequence[float], upper: Sequence[float]) -> Domain:
-    """Return the domain in which bounds are searched: a fine grid, each feature scaled separately.
+    """Return the domain in which bounds are found, with a fine grid and each feature scaled
+    separately.
 
     Raises PlanError as `Domain` does.
     """
@@ -68,7 +71,7 @@ def outer_range(features: Sequence[str], lower: Sequence[float], upper: Sequence
 
 
 def design(settings: BoundsSettings) -> BoundsMechanism:
-    """Return the mechanism that spends the whole budget on bounds.
+    """Return the mechanism that spends all of the budget to find bounds.
 
     Raises BudgetError, or PlanError if noise would hide the bounds.
     """
@@ -78,10 +81,11 @@ def design(settings: BoundsSettings) -> BoundsMechanism:
 
 
 def divide(settings: BoundsSettings) -> Stages:
-    """Return the smallest share of 5 to 20 percent that shows the bounds, and the rest of the
-    budget.
+    """Return the two stages of a budget.
 
-    Raises PlanError if more would be needed, BudgetError if there is no budget to divide.
+    The first stage has the smallest share, from 5 to 20 percent, that suffices to find bounds.
+    Raises PlanError if 20 percent do not suffice, and BudgetError if epsilon is too small to be
+    divided.
     """
     needed = _needed(settings)
     if needed > MOST_SHARE:
@@ -124,8 +128,9 @@ def _dearest(settings: BoundsSettings, question: Histograms) -> int:
 
 
 def _needed(settings: BoundsSettings) -> Fraction:
-    """Return the share of mu^2 with which 3.5 deviations of the noise are a tenth of the expected
-    records.
+    """Return the smallest share of mu^2 that suffices to find bounds.
+
+    With this share, 3.5 deviations of the noise are a tenth of the expected number of records.
     """
     dearest = max(_dearest(settings, question) for question in _questions(settings))
     tolerated = SEEN_SHARE * settings.expected * 2**settings.number_bits / SEEN_DEVIATIONS
@@ -134,8 +139,9 @@ def _needed(settings: BoundsSettings) -> Fraction:
 
 
 def _epsilon(budget: Fraction, delta: float) -> float:
-    """Return a float just below the epsilon at which mu^2 is this budget, so a run planned for it
-    spends no more.
+    """Return a float just below the epsilon at which mu^2 equals the budget.
+
+    So a run planned for this float spends no more than the budget.
     """
     mu = math.nextafter(mu_from_squared(budget), 0)
     epsilon = math.nextafter(gdp_epsilon(mu, delta), 0)

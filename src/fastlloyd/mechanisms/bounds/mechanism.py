@@ -1,5 +1,7 @@
-"""Bounds of the features from two rounds of noisy histograms: over a wide public range, then over
-the intervals that the first round finds in it.
+"""Bounds of the features from two rounds of noisy histograms.
+
+The first round covers a wide public range. The second round covers the intervals that the first
+round has found in it.
 """
 
 import hashlib
@@ -43,9 +45,9 @@ NARROWEST = 2.0**-11
 class FoundBounds(msgspec.Struct, frozen=True):
     """Bounds of the features, during a run or at its end.
 
-    lower, upper : int64 (d,), grid units of the outer range.
-    found : bool (d,), False if noise hides where the records are; the bounds are then those of the
-        outer range.
+    lower, upper : bounds in grid units of the outer range, int64 (d,).
+    found : bool (d,). False if noise hides the records of the feature, whose bounds are then those
+        of the outer range.
     """
 
     lower: IntArray
@@ -54,13 +56,14 @@ class FoundBounds(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> bytes:
-        """Return the digest of both ends, which clients confirm."""
+        """Return the digest of the lower and upper bounds, which clients confirm."""
         ends = np.concatenate([self.lower, self.upper]).astype("<i8").tobytes()
         return hashlib.sha256(b"fastlloyd/v1/bounds" + ends).digest()
 
     def ends(self, outer: Domain) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds in original units, float64 (d,), within the outer range and
-        wide enough to be bounds.
+        """Return lower and upper bounds in original units, float64 (d,).
+
+        They lie within the outer range, and differ enough for a `Domain`.
         """
         B, (least, most) = outer.half_widths, np.array([outer.lower, outer.upper])
         low, high = outer.from_grid(np.stack([self.lower, self.upper]))
@@ -78,7 +81,7 @@ class FoundBounds(msgspec.Struct, frozen=True):
         )
 
     def missing(self, outer: Domain) -> list[str]:
-        """Return the features that keep the outer range."""
+        """Return the names of the features that keep the outer range."""
         return [
             name
             for name, found in zip(outer.features, self.found.tolist(), strict=True)
@@ -87,8 +90,10 @@ class FoundBounds(msgspec.Struct, frozen=True):
 
 
 class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Histograms over what is found so far, of `n_levels` levels; scale : of the noise in every
-    count.
+    """Round that asks for histograms over the bounds found so far.
+
+    n_levels : number of levels of each histogram.
+    scale : scale of the noise in every count.
     """
 
     counts_records: ClassVar[bool] = True
@@ -105,14 +110,15 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return Histograms(domain=m.domain, n_levels=self.n_levels, count_bits=m.count_bits)
 
     def query(self, m: "BoundsMechanism", state: FoundBounds) -> Query:
-        """Return the query that divides the bounds found so far into equal leaves."""
+        """Return the query that divides the bounds of the state into leaves of equal width."""
         return ask(m.question(self), start=state.lower, step=self._step(m, state))
 
     def advance(
         self, m: "BoundsMechanism", state: FoundBounds, answer: Answer, noise: AnswerNoise
     ) -> FoundBounds:
-        """Return the bounds read from the histograms, feature by feature; if noise hides the
-        records, they do not change.
+        """Return new bounds, read from the noisy histograms feature by feature.
+
+        The bounds of a feature do not change if noise hides its records.
         """
         question, B = self.question(m), m.domain.half_widths
         thresholds = Thresholds.of(max(noise.deviations), m.n_features, question.n_leaves)
@@ -131,8 +137,9 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return FoundBounds(lower, upper, found)
 
     def information_on_number(self, m: AnyRun, scales: Sequence[Fraction]) -> Fraction:
-        """Return the precision of the number of records, which every level of every feature
-        counts.
+        """Return the precision (inverse variance) of the number of records in the answer.
+
+        Every level of every feature counts all records.
         """
         question = self.question(m)
         each = zip(question.parts, scales, strict=True)
@@ -160,7 +167,7 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class BoundsMechanism(
     PrivateRun[FoundBounds], frozen=True, kw_only=True, tag_field="kind", tag="bounds"
 ):
-    """`PrivateRun` that finds bounds, made by `bounds/design.py`. domain : the outer range."""
+    """`PrivateRun` that finds bounds, made by `bounds/design.py`. Its domain is the outer range."""
 
     rounds: tuple[HistogramRound, ...]
 
@@ -197,11 +204,13 @@ class BoundsMechanism(
 
     @property
     def seed(self) -> PublicSeed:
-        """Seed made from the whole plan: only the order of left-over shares is random."""
+        """Public seed, derived from all settings. It orders only the left-over shares of
+        persons.
+        """
         return PublicSeed(self.digest)
 
     def start(self) -> FoundBounds:
-        """Return the outer range; a state is the bounds found so far."""
+        """Return the first state: the outer range. A state contains the bounds found so far."""
         B = self.domain.half_widths
         return FoundBounds(-B, B.copy(), np.zeros(self.n_features, dtype=np.bool_))
 
@@ -210,8 +219,9 @@ class BoundsMechanism(
         return state
 
     def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
-        """Raise PlanError if 3.5 deviations of the noise are more than a tenth of the expected
-        records.
+        """Raise PlanError if noise would hide the bounds.
+
+        This is so if 3.5 deviations of the noise exceed a tenth of the expected number of records.
         """
         deviation = max(map(max, totals)) / 2**self.number_bits
         needed = math.ceil(SEEN_DEVIATIONS * deviation / SEEN_SHARE)
@@ -226,8 +236,8 @@ class BoundsMechanism(
             )
 
     def planning(self, noise_factor: float) -> list[Fact | Facts]:
-        """Return the counts of each round, and the least number of records that noise does not
-        hide.
+        """Return facts about the counts of each round, and the smallest number of records above the
+        noise.
         """
         counted = []
         for number, (round, where) in enumerate(
@@ -261,9 +271,11 @@ class BoundsMechanism(
 
 
 def too_few(n: int, cap: int, unit: Unit, n_features: int, budget: str, needed: int) -> PlanError:
-    """Return the error that the n expected records are too few to find bounds.
+    """Return the error that n expected records are too few to find bounds.
 
-    needed : number of records that suffice with that budget.
+    cap : cap on the number of records.
+    budget : phrase that states the budget.
+    needed : number of records that suffice with this budget.
     """
     features = "1 feature" if n_features == 1 else f"{n_features} features"
     return PlanError(
@@ -275,6 +287,6 @@ def too_few(n: int, cap: int, unit: Unit, n_features: int, budget: str, needed: 
 
 
 def two_digits(n: int) -> int:
-    """Return a number rounded up to two digits: 1200."""
+    """Return n rounded up to two significant digits, such as 1200."""
     tens: int = 10 ** max(len(str(n)) - 2, 0)
     return -(-n // tens) * tens

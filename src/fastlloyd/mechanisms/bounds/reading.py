@@ -1,11 +1,12 @@
-"""Intervals that contain the records of a feature, read from noisy histograms by comparisons of
-integers, with the same result on every machine.
+"""Intervals that contain the records of a feature, read from noisy histograms.
 
-A node has records if its count is above the reach of noise. The nodes that have records but no
-child with records span an interval, with one more node of their size on either side. The interval
-is accepted if noise can explain the records outside. Otherwise the same is tried with one level
-less, down to the eight nodes of the first level. Fewer levels are tried for the last few records
-too, but a few records far away are not worth a much wider interval.
+All comparisons are between integers, so every machine has the same result.
+
+A node counts as occupied if its noisy count exceeds the threshold for noise. Consider the occupied
+nodes without an occupied child. They span an interval, with one more node of the same size on
+either side. The interval is accepted if noise can explain the counts outside. Otherwise the next
+attempt uses one level less, down to the eight nodes of the first level. Fewer levels are also tried
+to include the last few records, unless the interval would become much wider.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,10 +32,10 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Thresholds as integers in units of the answer.
+    """Thresholds for noisy counts, as integers in units of the answer.
 
-    A node has records if its count is above `node`. `outside[n]` times `OUTSIDE` is the allowance
-    for the noise of n nodes.
+    node : a node is occupied if its count exceeds this.
+    outside : entry n is `OUTSIDE` times the allowance for the noise of n nodes.
     """
 
     node: int
@@ -43,11 +44,13 @@ class Thresholds:
     @classmethod
     @cache
     def of(cls, deviation: float, n_features: int, n_leaves: int) -> Self:
-        """Return the thresholds for noise of this total deviation sigma in every node: sigma sqrt(2
-        ln(2 d leaves / .01)), and sigma sqrt(n + 8).
+        """Return the thresholds for noise of deviation sigma in the count of every node.
 
-        Both are rounded up, from 50 digits. At most 7 nodes of each level add up to a prefix or a
-        suffix of the leaves.
+        They are sigma sqrt(2 ln(2 d leaves / .01)) for a node and sigma sqrt(n + 8) for n nodes.
+        Both are computed with 50 digits and rounded up. A prefix or a suffix of the leaves is a
+        union of at most 7 nodes of each level.
+
+        deviation : sigma, the deviation of the total noise.
         """
         with fifty_digits() as mp:
             sigma, n_levels = (
@@ -63,20 +66,20 @@ class Thresholds:
 
 
 def _up(mp: Any, value: Any) -> int:
-    """Return the smallest integer that is not below a number of 50 digits."""
+    """Return the smallest integer that is at least a number of 50 digits."""
     return int(mp.ceil(value))
 
 
 def interval(
     levels: Levels, thresholds: Thresholds, *, open_below: bool, open_above: bool
 ) -> Interval | None:
-    """Return the leaves [first, last) with nearly all records of a feature, or None if noise hides
-    them.
+    """Return the leaves [first, last) with nearly all records of a feature, or None.
+
+    None means that noise hides the records.
 
     levels : noisy counts of 8, 64, 512, ... nodes.
-    open_below, open_above : True if the first or last leaf is an ordinary leaf. False if it
-        contains values that were clipped to it; then it belongs to no interval, and counts as
-        outside.
+    open_below, open_above : False if the first or last leaf contains clipped values. Such a leaf
+        belongs to no interval, and its records count as outside.
     """
     n_leaves, n_records = len(levels[-1]), sum(levels[0])
     least, most = int(not open_below), n_leaves - int(not open_above)
@@ -106,8 +109,8 @@ def interval(
 def _spanning(
     levels: Levels, node: int, n_leaves: int, least: int, most: int
 ) -> Iterator[Interval]:
-    """Return the leaves of nodes that have records but no child with records, and of their
-    neighbours on either side.
+    """Yield the leaves of each occupied node without an occupied child, and of its two
+    neighbours.
     """
     children: Sequence[int] = ()
     for counts in reversed(levels):
@@ -126,8 +129,8 @@ def _spanning(
 def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> int:
     """Return `OUTSIDE` times the noisy number of records outside, minus the allowance for noise.
 
-    The number is added up outside, or is the total minus the inside, whichever needs fewer noisy
-    counts.
+    The number is the sum of the counts outside, or the total minus the sum inside. The sum with
+    fewer noisy counts is used.
     """
     (below, n_below), (above, n_above) = (
         _total(levels, 0, first),
@@ -141,8 +144,10 @@ def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> i
 
 
 def _total(levels: Levels, first: int, last: int) -> tuple[int, int]:
-    """Return the noisy count of the leaves [first, last), from as few nodes as possible, and the
-    number of these nodes.
+    """Return the noisy count of the leaves [first, last), and the number of nodes it is added up
+    from.
+
+    As few nodes as possible are used.
     """
     total = n = 0
     for counts in reversed(levels):

@@ -1,3 +1,4 @@
-"""Engines that read pieces of records: processes of this machine, or a cluster. All give the same
-integers.
+"""Engines that read pieces of records: processes of this machine, or a Dask cluster.
+
+All engines give the same integers.
 """

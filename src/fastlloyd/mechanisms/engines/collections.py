@@ -1,5 +1,6 @@
-"""Data frames and arrays of Dask, whose partitions stay with the workers. They are recognised
-without importing Dask.
+"""Data frames and arrays of Dask, whose partitions remain with the workers of a cluster.
+
+They are recognised without an import of Dask.
 """
 
 import importlib
@@ -23,7 +24,7 @@ _SOURCE = "X"
 
 
 def is_collection(X: Any) -> bool:
-    """Return whether X is a collection of Dask, or contains some."""
+    """Return whether X is a collection of Dask, or contains one."""
     kind = type(X)
     return hasattr(kind, "__dask_graph__") and (
         hasattr(kind, "to_delayed") or X.__dask_graph__() is not None
@@ -32,14 +33,19 @@ def is_collection(X: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FramePart:
-    """A partition of a Dask collection: a data frame or an array (n_i, n_features)."""
+    """Partition of a Dask collection.
+
+    number : number of the partition, from 0.
+    records : data frame or array (n_i, n_features).
+    features : names of the features.
+    """
 
     number: int
     records: Any = field(repr=False)
     features: Sequence[str]
 
     def open(self) -> RecordFile:
-        """Open the partition as records in memory. Raises DataError."""
+        """Return the records of the partition, in memory. Raises DataError."""
         where = f"partition {self.number + 1} of {_SOURCE}"
         names = [name for name in getattr(self.records, "columns", ()) if isinstance(name, str)]
         if names and names != list(self.features):  # which only some of Dask's functions compare
@@ -73,8 +79,7 @@ class FramePart:
 
 
 def sample(X: Any) -> Any:
-    """Return an empty sample of the collection, with its columns and types: a data frame, or an
-    array.
+    """Return an empty data frame or array with the columns and types of the collection.
 
     Raises DataError.
     """
@@ -95,11 +100,11 @@ def sample(X: Any) -> Any:
 
 
 def collection_records(X: Any, domain: Domain) -> EngineRecords:
-    """Return the records of a data frame or an array of Dask, read by the cluster that this process
-    is connected to.
+    """Return the records of a data frame or array of Dask.
 
-    As many as fit stay with the workers as grid points. Persist X to avoid computing it in each
-    pass. Raises EngineError if there is no cluster.
+    The workers of the cluster to which this process is connected read the records. They keep as
+    many grid points as their memory allows. Persist X so that it is not computed again in each
+    pass. Raises EngineError if this process is connected to no cluster.
     """
     dask, distributed = map(importlib.import_module, ("dask", "distributed"))
     try:

@@ -1,4 +1,4 @@
-"""Engine on a Dask cluster of one's own.
+"""Engine that uses the workers of the user's own Dask cluster.
 
 Dask's configuration decides about TLS, and Dask replaces workers that die.
 """
@@ -26,10 +26,11 @@ _ALONE = 120  # seconds for which a scheduler may have no workers in the middle 
 
 
 class DaskEngine:
-    """Engine of the workers of a Dask cluster. client : a `distributed.Client`, which `close`
-    closes.
+    """Engine that uses the workers of a Dask cluster. Pieces may be Dask's futures or delayed
+    values.
 
-    Pieces may also be Dask's own futures or delayed values.
+    client : a `distributed.Client`, which `close` closes.
+    name : name of the engine in messages.
     """
 
     def __init__(self, client: Any, name: str) -> None:
@@ -46,13 +47,15 @@ class DaskEngine:
     def connected(
         cls, address: str, *, tls: bool = False, holds_keys: bool = False
     ) -> "DaskEngine":
-        """Connect to the cluster of the scheduler at HOST:PORT, by TLS if Dask is configured so.
+        """Return an engine that is connected to the scheduler at HOST:PORT.
 
-        tls : refuse a connection without TLS.
-        holds_keys : this process has keys of a client. Data from Dask can run code in it, so
-            without TLS the scheduler must be on this machine.
+        TLS is used if Dask is configured for it.
 
-        Raises EngineError if it is not, if no scheduler answers, or if it has no workers.
+        tls : whether to refuse a connection without TLS.
+        holds_keys : whether this process has keys of a client. Data from Dask can run code in this
+            process, so without TLS the scheduler must be on this machine.
+
+        Raises EngineError if TLS is missing, no scheduler answers, or the cluster has no workers.
         """
         if not extras.is_installed("dask"):
             raise EngineError(f"Dask is not installed: {extras.command('dask')}")
@@ -95,8 +98,9 @@ class DaskEngine:
     def map(
         self, function: Callable[[Any], Result], pieces: Sequence[Any]
     ) -> Iterator[tuple[int, Result] | None]:
-        """Yield each result as its worker finishes it, as `Engine.map` says. A piece whose worker
-        died is computed again.
+        """Yield each result when its worker has finished, as `Engine.map` does.
+
+        If a worker dies, another one computes its pieces again.
         """
         futures = self._submitted(function, pieces)
         numbers = {future.key: number for number, future in enumerate(futures)}
@@ -117,8 +121,9 @@ class DaskEngine:
                 self._client.cancel(futures)
 
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
-        """Keep results at the workers, as `Engine.keep` does. Another worker computes again what a
-        dead one kept.
+        """Keep results at the workers, as `Engine.keep` does.
+
+        If a worker dies, another one computes the lost results again.
         """
         return self._submitted(function, pieces)
 
@@ -138,8 +143,9 @@ class DaskEngine:
             raise self._failed(error) from None
 
     def _next(self, done: "SimpleQueue[Any]") -> Any:
-        """Return the next finished future, or None if none finishes for a while. Raises EngineError
-        if none can.
+        """Return the next finished future, or None if no future finishes within `PULSE` seconds.
+
+        Raises EngineError if no future can finish any more.
         """
         try:
             future = done.get(timeout=PULSE)
@@ -165,7 +171,9 @@ class DaskEngine:
         )
 
     def _check_workers(self) -> None:
-        """Raise EngineError if the scheduler is gone, or has had no workers for too long."""
+        """Raise EngineError if the scheduler has gone, or has had no workers for `_ALONE`
+        seconds.
+        """
         now = time.monotonic()
         if self._client.status in ("closing", "closed"):  # it has given up to connect again
             raise self._failed(ConnectionError())
@@ -198,8 +206,9 @@ def _is_here(address: str) -> bool:
 
 
 async def _greet(distributed: Any, url: str) -> None:
-    """Raise an error if no scheduler answers in time; a Dask client alone would wait forever for a
-    silent one.
+    """Raise an error unless a scheduler answers in time.
+
+    A Dask client would wait forever for a scheduler that is silent.
     """
     arguments = distributed.Security().get_connection_args("client")
     async with asyncio.timeout(_PATIENCE):

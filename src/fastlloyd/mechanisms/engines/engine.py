@@ -1,4 +1,4 @@
-"""Interface of an engine, which hands pieces of records to workers that may die and be replaced."""
+"""Interface of engines, which send pieces of records to workers that may die and be replaced."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -8,9 +8,10 @@ PULSE = 0.5  # seconds in which something comes, or None
 
 
 class Engine(Protocol):
-    """Workers that can read the pieces themselves. A subclass defines `name` and `map`.
+    """Workers that read pieces of records. A subclass defines `name` and `map`.
 
-    name : for messages. kept_bytes : bytes that all workers together may keep between passes.
+    name : name of the engine in messages.
+    kept_bytes : number of bytes that all workers together may keep between passes.
     """
 
     @property
@@ -22,12 +23,12 @@ class Engine(Protocol):
     def map(
         self, function: Callable[[Any], Result], pieces: Sequence[Any]
     ) -> Iterator[tuple[int, Result] | None]:
-        """Yield the result of the function for each piece, with the number of the piece from 0, in
-        any order.
+        """Yield, in any order, the number of each piece from 0 and the result of `function` for it.
 
-        None is yielded if nothing came for a while, so that the caller may give up. The function is
-        plain data that can be called, and raises nothing. It may be called again for a piece whose
-        worker died; only its result counts. Raises EngineError.
+        None is yielded if no result arrived for a while, so that the caller may give up. The
+        function is a callable made of plain data, and raises no error. If a worker dies, another
+        one may call the function again for the same piece. Only one result of each piece counts.
+        Raises EngineError.
         """
         ...
 
@@ -37,11 +38,12 @@ class Engine(Protocol):
         function: Callable[[Any], Any],  # noqa: ARG002
         pieces: Sequence[Any],
     ) -> list[Any]:
-        """Return for each piece a handle of the function's result, to pass to `map`. The result
-        stays at its worker until `close`.
+        """Return, for each piece, a handle of the function's result, to pass to `map`.
+
+        The worker keeps the result until `close`.
         """
         return list(pieces)
 
     def close(self) -> None:
-        """Stop the workers, and drop the results that they keep."""
+        """Stop the workers, and discard the results that they keep."""
         return

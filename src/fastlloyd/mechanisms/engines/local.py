@@ -1,4 +1,6 @@
-"""Engine of processes on this machine, which receive nothing from this process but messages."""
+"""Engine that uses processes of this machine. They receive nothing from this process but
+messages.
+"""
 
 import os
 import signal
@@ -22,8 +24,9 @@ _PATIENCE = 10.0  # seconds that a process has to end by itself
 
 
 class LocalEngine:
-    """Engine of several processes of this machine. They share the cores, and end with the process
-    that started them.
+    """Engine that uses several processes of this machine.
+
+    The processes share the cores, and end with the process that started them.
     """
 
     def __init__(self, n_workers: int) -> None:
@@ -40,8 +43,9 @@ class LocalEngine:
     def map(
         self, function: Callable[[Any], Result], pieces: Sequence[Any]
     ) -> Iterator[tuple[int, Result] | None]:
-        """Yield results as `Engine.map` does. A process that dies ends the pass, because its cause,
-        such as too little memory, would end the next one too.
+        """Yield results as `Engine.map` does. Raises EngineError if a process dies.
+
+        The cause, such as too little memory, would end the next process too.
         """
         busy = self._busy
         # with a pass that was given up: who is asked and still answers would wait for us, and we
@@ -76,7 +80,7 @@ class LocalEngine:
                 yield number, found
 
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
-        """Keep results as `Engine.keep` does; a process computes one when it is first asked for."""
+        """Keep results as `Engine.keep` does. A process computes a result at its first use."""
         first, self._n_kept = self._n_kept, self._n_kept + len(pieces)
         return [
             _Kept(i, i % self.n_workers, function, piece) for i, piece in enumerate(pieces, first)
@@ -92,7 +96,11 @@ class LocalEngine:
 
 
 class _Kept(NamedTuple):
-    """Handle of function(piece), which the process number `worker` keeps as `number`."""
+    """Handle of the result function(piece), which one process keeps.
+
+    number : number of the result among all kept results.
+    worker : number of the process.
+    """
 
     number: int
     worker: int
@@ -116,7 +124,7 @@ class _Worker:
         return cls(process, ours)
 
     def received(self, name: str) -> Any:
-        """Receive from a process. Raises EngineError if it has ended."""
+        """Return the next message of the process. Raises EngineError if the process has ended."""
         try:
             return self.connection.recv()
         except (EOFError, OSError):
@@ -129,7 +137,7 @@ class _Worker:
 
 
 def _work(connection: Connection, threads: int) -> None:
-    """Carry out requests until the connection closes."""
+    """Compute the requested results, one after the other, until the connection closes."""
     forbid_core_dumps()
     # Ctrl-C reaches the whole group; the parent ends us
     signal.signal(signal.SIGINT, signal.SIG_IGN)

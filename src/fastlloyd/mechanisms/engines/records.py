@@ -1,4 +1,4 @@
-"""Records in parts that an engine's workers read."""
+"""Records in parts, which the workers of an engine read."""
 
 import os
 import platform
@@ -40,17 +40,20 @@ def silent(_done: int, _of: int) -> None:
 
 
 class EngineRecords:
-    """`AllRecords` in parts that an engine's workers pass over.
+    """Records in parts that an engine's workers read, with the interface of `AllRecords`.
 
-    Workers keep parts as grid points as long as there is room, and read the others anew in each
-    pass. clipped, dropped : as in `GridRecords` and `RecordFile`, after a complete pass. A pass
-    raises what these raise, EngineError, and whatever `report` raises, which gives it up.
+    Workers keep parts as grid points while there is room, and read the other parts again in each
+    pass. A pass raises DataError, EngineError, and any error of `report`, which ends the pass.
 
-    source : of the records, for messages. parts : the engine's handle of each `Partition`, in the
-    order of their numbers. cells : largest number of cells of each part, or None if only reading
-    tells. report : called now and then, and after each part, with the number of finished parts of
-    the pass and of all parts. check_unchanged : raises DataError if the records have changed since
-    the beginning.
+    clipped, dropped : as in `GridRecords` and `RecordFile`, after a complete pass.
+
+    source : name of the records in messages.
+    parts : the engine's handle of each `Partition`, in the order of their numbers.
+    cells : largest number of cells of each part, or None if it is known only after reading.
+    report : function of the number of finished parts and the number of all parts. It is called from
+        time to time, and after each part.
+    check_unchanged : function that raises DataError if the records have changed since the
+        beginning.
     """
 
     share_bits: ClassVar[int] = 0
@@ -77,7 +80,7 @@ class EngineRecords:
 
     @property
     def n_outside(self) -> int:
-        """Number of records with a value outside the bounds: private."""
+        """Number of records with a value outside the bounds. Do not publish it."""
         return self.clipped.n_outside
 
     @classmethod
@@ -89,9 +92,9 @@ class EngineRecords:
         engine: Engine,
         report: Report = silent,
     ) -> "EngineRecords":
-        """Return the records of a file, folder or pattern that workers find under the same path.
+        """Return the records of a file, folder or pattern.
 
-        Raises DataError for a pipe.
+        Workers read the files under the same path as this process. Raises DataError for a pipe.
         """
         if not records.pieces:
             raise DataError(
@@ -121,7 +124,7 @@ class EngineRecords:
         return self.total(NOTHING)[1]
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum over the records and their number, in one pass."""
+        """Return the sum over the records, and the number of records, in one pass."""
         return self.look(asked)[:2]
 
     def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
@@ -170,7 +173,10 @@ class EngineRecords:
         return total, n, found.summary
 
     def _keep(self, make: MakeGrid, cells: Iterable[tuple[int, int]]) -> None:
-        """Let the workers keep parts with these numbers of cells, as long as there is room."""
+        """Let the workers keep parts as grid points, as long as there is room.
+
+        cells : number and largest number of cells of each part to keep.
+        """
         fitting = list[int]()
         for number, most in cells:
             if most <= self._room:
@@ -181,7 +187,7 @@ class EngineRecords:
             self._places[number] = place
 
     def _tallies(self, ask: Ask) -> Iterator[tuple[int, Tally]]:
-        """Yield the tally of each part once, with its number."""
+        """Yield the number and the tally of each part, once."""
         left, of = set(range(len(self._places))), len(self._places)
         self._report(0, of)
         for came in self._engine.map(ask, self._places):
@@ -216,8 +222,10 @@ def _anywhere(piece: Piece) -> Piece:
 
 
 def _most_cells(piece: Piece, n_features: int) -> int | None:
-    """Return the largest number of cells of a piece, for the shortest cells of text, or None if
-    only reading tells.
+    """Return the largest number of cells that a piece can have, or None if it is known only after
+    reading.
+
+    For text, the shortest cells are assumed.
     """
     if piece.n_rows is not None:
         return piece.n_rows * n_features

@@ -1,8 +1,7 @@
-"""Tasks of workers on a part of the records: plain data that can be called, without noise and
-without anything from a store.
+"""Tasks that workers carry out on a part of the records.
 
-A worker raises nothing, because its logs would quote the values at hand. It returns the fault, in
-one sentence.
+A task is a callable made of plain data, without noise and without data of a store. It raises no
+error, because a worker's log would quote the values at hand. It returns the fault as one sentence.
 """
 
 import platform
@@ -35,8 +34,9 @@ added up modulo 2**64 while the records are read. The function is plain data.
 
 @cache
 def code_digest() -> str:
-    """Return the SHA-256 of the package's source files and their names, hex. Two machines with the
-    same digest compute the same integers.
+    """Return the SHA-256 of the names and contents of the package's source files, hex.
+
+    Two machines with the same digest compute the same integers.
     """
     package = Path(__file__).parents[2]
     sources = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
@@ -49,7 +49,10 @@ def code_digest() -> str:
 
 
 class Partition(Protocol):
-    """Part of the records, which a worker opens. number : of the partition, from 0."""
+    """Part of the records, which a worker opens.
+
+    number : number of the part, from 0.
+    """
 
     @property
     def number(self) -> int: ...  # noqa: D102 - see the class
@@ -58,19 +61,22 @@ class Partition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A partition that is a piece of files."""
+    """Partition that is a piece of one or more files."""
 
     number: int
     piece: Piece
 
     def open(self) -> RecordFile:
-        """Open the piece. Raises DataError."""
+        """Return the records of the piece. Raises DataError."""
         return RecordFile.of_piece(self.piece)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Findings about the records of a part, and their sum (see `Summary`)."""
+    """Numbers of clipped and dropped records of a part, and its summary (see `Summary`).
+
+    The sum of two findings belongs to both parts together.
+    """
 
     clipped: Clipped = field(default_factory=Clipped)
     dropped: int = field(default=0, repr=False)  # before
@@ -87,7 +93,11 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Grid points of a part, in blocks."""
+    """Grid points of a part, in blocks.
+
+    number : number of the part.
+    found : findings about the part.
+    """
 
     number: int
     blocks: tuple[GridArray, ...] = field(repr=False)
@@ -96,7 +106,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Answer of a part, int64 of the shape asked for, and its number of records."""
+    """Answer of a part, int64, with its number of records n and its findings."""
 
     answer: IntArray = field(repr=False)
     n: int = field(repr=False)
@@ -105,8 +115,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Fault of a part or of its worker: a sentence without a value of a record. code, column : of
-    the error. host : of the worker.
+    """Fault of a part or of its worker.
+
+    sentence : text of the error, without a value of a record.
+    code, column : code and column of the error, or None.
+    host : name of the worker's machine.
     """
 
     sentence: str
@@ -116,7 +129,7 @@ class Fault:
 
 
 class _Reading:
-    """Grid points of a part, read on demand, and the findings about it after that."""
+    """Grid points of a part, which are read on demand, and the findings after that."""
 
     def __init__(self, task: "_OfPart", part: Partition) -> None:
         self._records, self._summarize = part.open(), task.summarize
@@ -139,7 +152,10 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfPart:
-    """Task on a part under a domain, for workers that run the same code as the caller (`code`)."""
+    """Task on a part of the records under a domain.
+
+    code : digest of the caller's source files. The worker must have the same one.
+    """
 
     domain: Domain
     outside: Outside
@@ -157,10 +173,10 @@ class _OfPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeGrid(_OfPart):
-    """Task that makes the grid points of a part, to be kept."""
+    """Task that converts a part to grid points, which the worker keeps."""
 
     def __call__(self, part: Partition) -> Grid | Fault:
-        """Return the grid points, or the fault of the part."""
+        """Return the grid points of the part, or its fault."""
         try:
             if fault := self._fault():
                 return fault
@@ -172,16 +188,16 @@ class MakeGrid(_OfPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(_OfPart):
-    """Task that evaluates a request on kept grid points, or on a part that it reads.
+    """Task that evaluates a sum over kept grid points, or over a part that the worker reads.
 
-    firsts : number of the first record of each part, or () before they were counted.
+    firsts : number of the first record of each part, or () if the records were not counted yet.
     """
 
     asked: Asked = field(repr=False)
     firsts: tuple[int, ...] = field(default=(), repr=False)
 
     def __call__(self, part: Partition | Grid | Fault) -> Tally | Fault:
-        """Return the answer, or the fault of the part."""
+        """Return the sum over the part, or its fault."""
         try:
             if isinstance(part, Fault):
                 return part

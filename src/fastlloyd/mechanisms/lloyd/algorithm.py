@@ -1,4 +1,4 @@
-"""Algorithms Lloyd, SuLloyd, GLloyd and FastLloyd, as four values of one class."""
+"""The algorithms Lloyd, SuLloyd, GLloyd and FastLloyd, as four values of one class."""
 
 import enum
 from fractions import Fraction
@@ -17,7 +17,7 @@ VARIED = ("noise", "radius", "postprocessing", "clipping", "alpha")  # by the ab
 
 
 class RadiusSchedule(enum.Enum):
-    """Schedules of the radius, within which records count (Section 5.6 of the paper)."""
+    """Schedule of the radius within which records count (Section 5.6 of the paper)."""
 
     NONE = "none"  # all; sums are absolute, their sensitivity is that of the domain
     CONSTANT = "constant"  # those within the planned radius eta_d of their centroid
@@ -44,9 +44,9 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
 
     def varied(self, **fields: Any) -> "Algorithm":
-        """Return the algorithm with some fields replaced, given in words and numbers (None: kept).
+        """Return the algorithm with some fields replaced. Raises PlanError.
 
-        Raises PlanError.
+        fields : new values as words and numbers. None keeps the value of a field.
         """
         kinds = {"noise": Noise, "radius": RadiusSchedule, "postprocessing": Postprocessing}
         changed = {name: value for name, value in fields.items() if value is not None}

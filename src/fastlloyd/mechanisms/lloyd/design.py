@@ -1,14 +1,16 @@
-"""Error analysis of the paper: from settings to radii, iterations, the split of the budget between
-sums and counts, and noise.
+"""Design of the paper's mechanisms by its error analysis.
 
-Departs from the paper: T is a whole number, planned from a public number of records and not from
-theirs (T would tell it), and Lloyd without noise runs 7 iterations like the others instead of until
-nothing moves.
+From settings follow radii, the number of iterations T, noise, and the division of the budget
+between sums and counts.
 
-Inputs are public. The mechanism stores outputs as integers or exact rationals, so no party
-recomputes them from floating point. The mechanism checks them again when it is made: a mistake here
-costs utility, or is refused. Numbers in between have 50 decimal digits, within `fifty_decimals`
-only, and the same ones on every machine.
+Departs from the paper: T is a whole number. It is planned from a public number of records, because
+the true number would be revealed by T. Lloyd without noise runs 7 iterations like the others,
+instead of until nothing moves.
+
+Inputs are public. The mechanism stores results as integers or exact rationals, so no party
+recomputes them in floating point. The mechanism checks the results again when it is made. A mistake
+in this file costs utility, or is refused. Intermediate numbers have 50 decimal digits, within
+`fifty_decimals` only, and are the same on every machine.
 """
 
 import math
@@ -46,7 +48,7 @@ Real = Any  # a number of 50 digits
 
 
 def design(settings: Settings[Algorithm]) -> LloydMechanism:
-    """Return the mechanism, with the planner's choices for all that the settings leave open.
+    """Return the mechanism for the settings. The planner chooses every setting that is None.
 
     Raises BudgetError or PlanError.
     """
@@ -81,8 +83,9 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
 
 
 def _rounds(s: Settings[Algorithm], T: int, share: Fraction) -> tuple[tuple[LloydRound, ...], int]:
-    """Return T rounds that have this share of the budget, and the most by which one record moves a
-    coordinate of a sum.
+    """Return T rounds, and the largest change of a coordinate of a sum by one record.
+
+    share : share of the budget that the rounds spend.
     """
     algorithm, domain = s.algorithm, s.domain
     questions = [
@@ -107,9 +110,7 @@ def _rounds(s: Settings[Algorithm], T: int, share: Fraction) -> tuple[tuple[Lloy
 def squared_radii(
     algorithm: Algorithm, domain: Domain, n_clusters: int, n_iterations: int
 ) -> list[int | None]:
-    """Return the schedule: the squared radius of every iteration, or None for an iteration without
-    radius.
-    """
+    """Return the squared radius of every iteration, or None for an iteration without a radius."""
     match algorithm.radius:
         case RadiusSchedule.NONE:
             return [None] * n_iterations
@@ -123,11 +124,11 @@ def squared_radii(
 
 
 def count_share(digits: Any, algorithm: Algorithm, n_features: int) -> Real:
-    """Return the share of the budget for the counts: of mu^2 with Gaussian noise, of epsilon with
-    Laplace noise.
+    """Return the share of the budget for the counts.
 
-    FastLloyd (Eqn 7): 1 / sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho /
-    (2 rho + sqrt d). SuLloyd: sums to counts as d to (4 d rho^2)^(1/3).
+    The budget is mu^2 with Gaussian noise, and epsilon with Laplace noise. FastLloyd (Eqn 7): 1 /
+    sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho / (2 rho + sqrt d).
+    SuLloyd: the ratio of the sums' share to the counts' share is d to (4 d rho^2)^(1/3).
     """
     d = n_features
     if algorithm.noise is Noise.LAPLACE:
@@ -149,10 +150,12 @@ def n_iterations(
     mu: float | None,
     share: Fraction = Fraction(1),
 ) -> int:
-    """Return T by the rule of the algorithm, in [2, 7]: how often the tolerated error per iteration
-    fits the budget.
+    """Return the number of iterations T, from 2 to 7, by the algorithm's rule.
 
-    mu : Gaussian budget (sigma = 1 / mu), or None with Laplace noise, where epsilon is the budget.
+    The rule divides the budget by the cost of one iteration with the tolerated error.
+
+    n_expected : expected number of records.
+    mu : Gaussian budget (sigma = 1 / mu), or None with Laplace noise, whose budget is epsilon.
     share : part of mu^2, or of epsilon, for the iterations.
     """
     if algorithm.noise is Noise.NONE:
@@ -173,7 +176,7 @@ def n_iterations(
 
 
 def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) -> Real:
-    """Return the number of iterations whose tolerated error epsilon pays for."""
+    """Return the number of iterations with the tolerated error that epsilon allows."""
     rho = exact(digits, RHO)
     smallest = digits.sqrt(
         digits.mpf(SU_CONSTANT) * k**3 / N**2 * (d + digits.cbrt(4 * d * rho**2)) ** 3
@@ -184,7 +187,7 @@ def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) 
 def _affordable_by_mu(
     digits: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float
 ) -> Real:
-    """Return the number of iterations whose tolerated error mu pays for."""
+    """Return the number of iterations with the tolerated error that mu allows."""
     d, sigma = domain.n_features, 1 / digits.mpf(mu)
     if algorithm.radius is RadiusSchedule.NONE:
         # Departs from the paper: Appendix B.1 prints T on both sides of this inequality.
@@ -204,13 +207,12 @@ def _affordable_by_mu(
 
 
 def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Fraction:
-    """Return the floor under noisy counts: the standard deviation of the last round's count noise,
-    at least 1 record or person.
+    """Return the default floor under noisy counts, in records or persons.
 
-    Below it not even the sign of a count is reliable, and a division moves the centroid anywhere
-    within the radius. One deviation was chosen among 0, 1/2, 1 and 2 by the loss on iris, s1 and
-    wine. So results on these sets with this default come from a tuned setting (the preset `paper`
-    has no floor).
+    It is the standard deviation of the count noise in the last round, and at least 1. Below it even
+    the sign of a count is unreliable, and a division would move the centroid anywhere within the
+    radius. One deviation was chosen among 0, 1/2, 1 and 2 by the loss on iris, s1 and wine. So
+    results on these data sets come from a tuned setting. The preset `paper` has no floor.
     """
     if noise is Noise.NONE:
         return Fraction(1)
@@ -230,10 +232,10 @@ def _scales(
     budget: Fraction,
     relation: NeighboringRelation,
 ) -> dict[Sensitivity, tuple[Fraction, Fraction]]:
-    """Return noise scales of sums and counts, each rounded up, for T rounds with these
-    sensitivities.
+    """Return the noise scales of sums and counts for each sensitivity, each rounded up.
 
-    budget : of all rounds, epsilon or squared mu.
+    T : number of rounds.
+    budget : budget of all rounds, epsilon or mu^2.
     """
     replace = relation is NeighboringRelation.REPLACE_ONE
     if algorithm.noise is Noise.NONE:

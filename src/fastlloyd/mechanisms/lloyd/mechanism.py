@@ -24,10 +24,13 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 
 
 class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One iteration: its squared radius H2 (None: no radius) and the total noise of its answer.
+    """One iteration of Lloyd's algorithm.
 
-    sum_scale is in grid units, count_scale in units of 2**-count_bits records (or both in shares of
-    a person), as in `Round.scales`.
+    sum_scale : scale of the total noise of a sum, in grid units.
+    count_scale : scale of the total noise of a count, in units of 2**-count_bits records.
+    squared_radius : squared radius H2 in grid units, or None without a radius.
+
+    If persons are protected, shares of a person replace records, as in `Round.scales`.
     """
 
     moves_centroids: ClassVar[bool] = True
@@ -38,11 +41,13 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """Scales of the sums and of the counts."""
+        """Scales of the noise of sums and of counts."""
         return self.sum_scale, self.count_scale
 
     def question(self, m: "LloydMechanism") -> Moments:
-        """Return the question for sums and counts per cluster; offsets, if there is a radius."""
+        """Return the question for sums and counts per cluster. With a radius, the sums are of
+        offsets.
+        """
         return Moments(
             domain=m.domain,
             n_clusters=m.n_clusters,
@@ -61,10 +66,12 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         answer: Answer,
         noise: AnswerNoise,  # noqa: ARG002
     ) -> Clustering:
-        """Return the state after dividing, clipping to the radius, shifting and moving back into
-        the domain, all in integers (Eqn 10 and Section 5.3.5).
+        """Return the state after one step of Lloyd's algorithm (Eqn 10 and Section 5.3.5 of the
+        paper).
 
-        A centroid whose noisy count is too small stays. The deviation of the noise is not used.
+        The step divides sums by counts, clips moves to the radius, moves the centroids, and returns
+        them to the domain, all in integers. A centroid with a noisy count below `min_count` stays.
+        The deviation of the noise is not used.
         """
         centroids, sums, counts = state.centroids, answer[:, :-1], answer[:, -1]
         updated = update.is_large_enough(counts, m.number_bits, m.min_count)
@@ -81,7 +88,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         return Clustering(moved, centroids, answer, updated, unit=2.0**-m.share_bits)
 
     def facts(self, m: "LloydMechanism") -> dict[str, Any]:
-        """Return its radius, sensitivities and noise."""
+        """Return the radius, the sensitivities and the noise of the round."""
         s = m.question(self).sensitivity
         ((squared_l2, _),) = s.added
         replace = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
@@ -103,10 +110,10 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
 
 class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag="lloyd"):
-    """The `Mechanism` of an `Algorithm`, made by `lloyd/design.py`.
+    """`Mechanism` of an `Algorithm`, made by `lloyd/design.py`.
 
-    min_count : a centroid with a smaller noisy count stays; 0 is the paper's rule (divide by
-        anything but 0).
+    min_count : a centroid with a smaller noisy count stays. With 0, the paper's rule, it stays only
+        at 0.
     """
 
     algorithm: Algorithm
@@ -146,17 +153,17 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def noise(self) -> Noise:
-        """Return the law of the noise of the answers."""
+        """Law of the noise of the answers."""
         return self.algorithm.noise
 
     @property
     def radius_share(self) -> Fraction:
-        """alpha, even for algorithms without a radius."""
+        """Ratio alpha of the planned radius, which algorithms without a radius have too."""
         return self.algorithm.alpha
 
     @property
     def may_leave_bounds(self) -> bool:
-        """Return whether centroids may lie outside the domain."""
+        """Return whether centroids of the last round may lie outside the domain."""
         return self.algorithm.postprocessing is Postprocessing.NONE
 
     @property
@@ -166,12 +173,12 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def last_radius(self) -> float:
-        """Radius of the last round, or the planned one if every record counts."""
+        """Radius of the last round in grid units, or the planned radius if every record counts."""
         squared = self.rounds[-1].squared_radius
         return self.planned_radius if squared is None else math.sqrt(squared)
 
     def start(self) -> Clustering:
-        """Return the initial centroids; a state is the clustering so far."""
+        """Return the first state, which contains the initial centroids. A state is a clustering."""
         centroids = self.initial_centroids()
         answer = np.zeros((self.n_clusters, self.n_features + 1), dtype=np.int64)
         return Clustering(
@@ -183,16 +190,18 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         )
 
     def result(self, state: Clustering) -> Clustering:
-        """Return the last state, which is a clustering."""
+        """Return the last state, which is the resulting clustering."""
         return state
 
     def expected_standard_errors(self, noise_factor: float = 1.0) -> FloatArray:
-        """Return the expected standard error of one centroid per feature, original units, float64
-        (n_features,).
+        """Return the expected standard error of a typical centroid, float64 (n_features,), original
+        units.
 
-        It is for a cluster of n_expected / n_clusters records whose centroid moves by half the
-        radius in the last round (the paper's assumption, Section 5.5): sqrt(var(sum noise) +
-        var(count noise) offset^2) / size.
+        A typical cluster has n_expected / n_clusters records, and its centroid moves by half the
+        radius in the last round (Section 5.5 of the paper). The standard error is sqrt(var(sum
+        noise) + var(count noise) offset^2) / size.
+
+        noise_factor : scale of the noise, divided by the scale that the guarantee needs.
         """
         last = self.rounds[-1]
         size = self.n_expected / self.n_clusters
@@ -211,7 +220,9 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         return np.asarray(deviations / size * self.domain.units)
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """Return the length of the expected standard errors, a closed form."""
+        """Return the length of the expected standard error, divided by the planned radius (a closed
+        form).
+        """
         length = float(
             np.linalg.norm(self.expected_standard_errors(noise_factor) / self.domain.units)
         )
@@ -219,7 +230,9 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         return ExpectedError(typical=error, low=error, high=error)
 
     def planning(self, noise_factor: float) -> list[Fact | Facts]:
-        """Return rounds, radius and noise; then the floor under counts and the expected error."""
+        """Return facts about rounds, radius, noise, the floor under counts and the expected
+        errors.
+        """
         last, half_width = self.rounds[-1], 2**self.domain.fraction_bits
         errors = self.expected_standard_errors(noise_factor).tolist()
         radius = Fact.of("no_radius")
@@ -249,7 +262,5 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         ]
 
     def initial_centroids(self) -> IntArray:
-        """Return the first centroids of every run of this mechanism, int64 (n_clusters,
-        n_features), grid units. They do not depend on records.
-        """
+        """Return the initial centroids of every run, int64 (n_clusters, n_features)."""
         return initial_centroids(self.domain, self.n_clusters, self.seed, self.initialization)

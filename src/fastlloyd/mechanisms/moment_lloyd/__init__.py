@@ -1,1 +1,1 @@
-"""MomentLloyd, our own mechanism (docs/momentlloyd.md)."""
+"""MomentLloyd, a mechanism of this package (docs/momentlloyd.md)."""

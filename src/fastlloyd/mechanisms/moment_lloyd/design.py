@@ -1,12 +1,16 @@
-"""Design of a MomentLloyd mechanism from settings: a table of the number of features and the signal
-of a cluster gives its rounds.
+"""Design of a MomentLloyd mechanism from settings.
 
-    signal = n_expected mu / (k b), b the half diagonal of the box in half widths (sqrt d): the
-    expected records of a cluster times mu, over the largest length of a record.
+The rounds come from a table of the number of features and the signal of a cluster:
 
-Shares are relative: each is divided by the sum of its row. They were found by trials on data sets,
-some of the paper's evaluation among them. Every optimum is flat: doubling or halving one share
-alone moved a group's result by about one percent. So nothing is left for users to tune.
+    signal = n_expected mu / (k b)
+
+The signal is the expected number of records of a cluster times mu, divided by b. Here b is the half
+diagonal of the box in half widths (sqrt d), the largest length of a record.
+
+Each share in the table is relative: the share of the budget is the number divided by the sum of its
+row. The shares were found by trials on data sets, and some of these belong to the paper's
+evaluation. Every optimum is flat. Doubling or halving one share moved the result of a group of data
+sets by about one percent. So users need not tune anything.
 """
 
 import math
@@ -54,8 +58,8 @@ F = Fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of `TABLE`: its features and signals, the shares and radii of the rounds, and the
-    directions.
+    """Row of `TABLE`: shares and radii of the rounds, and directions, for given features and
+    signals.
     """
 
     max_features: int
@@ -74,7 +78,10 @@ class Row:
     n_inner: int
 
     def share(self, weight: Fraction, mean: Fraction) -> Fraction:
-        """Return a weight as a share of mu^2, if the mean has weight `mean`."""
+        """Return the share of mu^2 that a weight of this row gets.
+
+        mean : weight of the mean.
+        """
         return weight / (COUNT + mean + self.lengths + self.second + self.votes + sum(self.steps))
 
 
@@ -166,9 +173,9 @@ class Budget:
     persons: Persons | None
 
     def scales(self, question: Question, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-        """Return the deviations of the noise of a question's parts.
+        """Return the standard deviations of the noise of a question's parts.
 
-        shares : of mu^2, one per part, or one for the whole answer.
+        shares : shares of mu^2, one for each part or one for the whole answer.
         """
         added = question.sensitivity.added
         if len(shares) == len(question.parts):
@@ -192,9 +199,9 @@ class Budget:
 
 
 def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism:
-    """Return the mechanism, which checks rounds and noise again when it is made.
+    """Return the mechanism for the settings. Raises BudgetError or PlanError.
 
-    Raises BudgetError or PlanError.
+    The mechanism checks its rounds and its noise again when it is made.
     """
     for_loss = loss_share(settings)
     planned = plan_rounds(settings, (1 - for_loss) * settings.budget)
@@ -208,10 +215,10 @@ def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism:
 
 
 def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Planned:
-    """Return rounds with their noise, from public numbers alone. Together they cost mu_squared,
-    except for rounding up.
+    """Return rounds with their noise, from public numbers alone.
 
-    Raises PlanError for more than 1024 features.
+    Without rounding up, the rounds together cost mu_squared. Raises PlanError for more than 1024
+    features.
     """
     domain, n_clusters, n_expected = settings.domain, settings.n_clusters, settings.expected
     d, mu = domain.n_features, float(mu_squared) ** 0.5 / max_clients(settings.persons)
@@ -269,12 +276,14 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
 def _in_square_units(
     settings: Settings[MomentAlgorithm], in_units: Callable[[int], Rounds]
 ) -> Rounds:
-    """Return the round of squares in the finest units, up to `SQUARE_UNITS`, with which its sum is
-    small enough, and its noise.
+    """Return the round of squares, with noise, in the finest units that its sum allows.
 
-    Persons have larger sums and noise, so their units are often half as fine. Lengths z, in units,
-    are rounded towards zero. So the trace is smaller by at most a share of 2 sqrt(d) / |z|: with
-    4096 units in the radius, 1 % at 100 features.
+    in_units : function that returns the round for a number of units in the radius.
+
+    The number of units is at most `SQUARE_UNITS`. Persons have larger sums and noise, so their
+    units are often half as fine. Lengths z in these units are rounded towards zero. So the trace is
+    smaller by at most a share of 2 sqrt(d) / |z|. With 4096 units in the radius that is 1 % at 100
+    features.
     """
     bits = SQUARED_SUM_BITS - share_bits(settings.persons) - settings.n_records.bit_length()
     units = min(SQUARE_UNITS, 1 << bits // 2)
@@ -294,16 +303,17 @@ def _row(d: int, signal: float) -> Row:
 
 
 def _n_directions(row: Row, domain: Domain) -> int:
-    """Return the row's number of directions, or fewer if squared distances along all of them would
-    not be exact.
-    """
+    """Return the row's number of directions, or fewer if squared distances would not be exact."""
     limit = squared_diameter(domain.half_widths)
     return min(row.n_directions, domain.n_features, ((1 << EXACT_BITS) - 1) // (4 * limit))
 
 
 def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
-    """Return the weight of the mean; with many features its share grows with d / (N mu)^2, from 6
-    to 45 percent.
+    """Return the weight of the mean for many features.
+
+    Its share grows with d / (N mu)^2, from 6 to 45 percent.
+
+    signal : N mu.
     """
     W = F(
         round(1000 * float(np.clip(60 * d * float(row.mean_radius) ** 2 / signal**2, 0.06, 0.45))),
@@ -313,10 +323,12 @@ def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
 
 
 def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
-    """Return the number of candidates with votes above the noise.
+    """Return the number of candidates for the vote.
 
-    On a regular grid of a few features it is a power. With more features, some far candidates are
-    added.
+    wanted : number of candidates with votes above the noise.
+
+    A regular grid in d features has a d-th power of candidates. With more features, far candidates
+    are added.
     """
     most = max(MAX_CANDIDATES, 4 * n_clusters)
     m = int(np.clip(wanted, max(4 * n_clusters, 8), most))

@@ -1,5 +1,7 @@
-"""Directions and extent of the records' spread, from their noisy second moment (step 2 of
+"""Directions in which the records spread, and the variances along them (step 2 of
 docs/momentlloyd.md).
+
+Both come from the noisy second moment.
 """
 
 from fractions import Fraction
@@ -19,10 +21,12 @@ SURE = 0.05  # of the squared typical length: below such noise in the trace it i
 def directions(
     m: MomentFields, state: State, radius: Fraction, diagonal: Noisy, above: Noisy
 ) -> State:
-    """Return the leading eigenvectors of the noisy second moment with eigenvalues above the noise,
-    at least one.
+    """Return the state with the leading eigenvectors of the noisy second moment, at least one.
 
-    radius : of the round, in typical lengths.
+    An eigenvector counts if its eigenvalue is above the noise.
+
+    radius : radius of the round, in typical lengths.
+    diagonal, above : noisy entries on the diagonal of the second moment, and above it.
     """
     d, n, R2 = m.n_features, divisor(m, state), squared_length(state)
     M = np.zeros((d, d))
@@ -51,8 +55,14 @@ def directions(
 
 
 def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -> FloatArray:
-    """Return variances along eigenvectors with these noisy eigenvalues, corrected because noise
-    enlarges large eigenvalues.
+    """Return estimated variances along the eigenvectors with the given noisy eigenvalues.
+
+    Noise enlarges large eigenvalues, which the estimate corrects.
+
+    values : noisy eigenvalues.
+    R2 : typical squared length of a record.
+    full : largest eigenvalue of noise alone.
+    cut : eigenvalue above which a direction counts.
     """
     if d <= MANY_FEATURES:
         return np.where(values > cut, _without_noise(values, cut), R2 / d)
@@ -62,24 +72,29 @@ def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -
 
 
 def _without_noise(values: FloatArray, edge: float) -> FloatArray:
-    """Return t with t + edge^2 / (4 t) = value: an eigenvalue without the noise, which alone
-    reaches `edge`.
+    """Return the t that solves t + edge^2 / (4 t) = value: an estimate of the eigenvalue without
+    noise.
+
+    edge : largest eigenvalue of noise alone.
     """
     inner: FloatArray = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     return (values + inner) / 2
 
 
 def used(state: State) -> int:
-    """Return the number of directions that were found: at least one, except in a made-up state."""
+    """Return the number of directions that were found.
+
+    It is at least one if the mechanism has directions, except in a state that no run produces.
+    """
     n_directions: int = state.directions.shape[1]
     return max(int(state.directions.any(axis=0).sum()), min(1, n_directions))
 
 
 def basis(state: State) -> FloatArray:
-    """The directions found, float64 (d, found)."""
+    """Return the directions found, as columns, float64 (d, found)."""
     return state.directions[:, : used(state)] / 2.0**DIRECTION_BITS
 
 
 def deviations(state: State) -> FloatArray:
-    """Standard deviations of the fitted Gaussian along the directions found."""
+    """Return the standard deviations of the fitted Gaussian along the directions found."""
     return np.sqrt(state.variances[: used(state)].astype(np.float64))

@@ -1,15 +1,14 @@
-"""Evidence of all rounds together: positions of each cluster's records, and records beyond the
-radius of the last round.
+"""Evidence from all rounds about the mean of each cluster, and about records beyond the radius.
 
-Every step gives the noisy mean of the records nearest to its centroids. As long as the steps agree,
-their mean has less noise than the last one alone. If they do not, the earlier steps asked about
-centroids too far away.
+Every step gives the noisy mean of the records nearest to its centroids. If the steps agree, the
+weighted mean of all steps has less noise than the last one alone. If they disagree, the centroids
+of earlier steps were too far away.
 
 Offsets are clipped to a radius that is typical of all clusters. If a cluster is wide, skewed, or
 made of several groups, its mean differs from the mean of the clipped offsets. No step asks about
-that. But the votes (step 3 of docs/momentlloyd.md) are a noisy picture of the records, and with few
-features the first sum is not clipped (`means.py`). All of this is used only for what is reported
-about the centroids.
+this difference. But the votes (step 3 of docs/momentlloyd.md) are a noisy picture of the records.
+With few features, the first sum is not clipped (`means.py`). The evidence is used only for the
+reported accuracy of the centroids.
 """
 
 from typing import NamedTuple
@@ -45,7 +44,11 @@ SURE = 2.0  # deviations of its noise
 
 
 def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence:
-    """Return the evidence of all rounds. state, radius : of the query of the last round."""
+    """Return the evidence of all rounds.
+
+    state, radius : state and radius of the query of the last round.
+    seen : findings of all answers.
+    """
     counts = seen.steps[-1].counts
     # what the move was divided by: less where all counts may be alike
     shrunk = sizes(counts, divisor(m, state))
@@ -75,8 +78,9 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
 
 
 def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVotes:
-    """Return the votes and their positions, among the features or along the directions of the
-    state.
+    """Return the votes, with the positions of their candidates.
+
+    Positions have the features as coordinates or, with directions, the coordinates along them.
     """
     votes = histogram.votes
     return NoisyVotes(
@@ -85,17 +89,21 @@ def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVot
 
 
 def _places(m: MomentFields, state: State, histogram: Histogram) -> FloatArray:
-    """Return the positions of the candidates, without the directions that were not found."""
+    """Return the positions of the candidates, float64, without the directions that were not
+    found.
+    """
     places = histogram.candidates.astype(np.float64)
     return places[:, : used(state)] if m.n_directions else places
 
 
 def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the means (k, d) of all steps, weighted by their precision, and the deviations of
-    their noise (k, d).
+    """Return the means of the clusters over all steps, and the deviations of their noise, both (k,
+    d).
 
-    If the steps of a cluster differ by more than their noise, only the last one counts. n : (k,),
-    assumed number of records of each cluster.
+    Each step is weighted by its precision. If the steps of a cluster differ by more than noise
+    explains, only the last step counts.
+
+    n : assumed number of records of each cluster, float64 (k,).
     """
     each = np.stack([step.centroids + step.sums.values / n[:, None] for step in steps])
     precisions = (
@@ -111,7 +119,7 @@ def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, Float
 
 
 class Estimate(NamedTuple):
-    """Noisy values, (k, d), and the deviations of their noise."""
+    """Noisy estimates, float64 (k, d), and the standard deviations of their noise."""
 
     values: FloatArray
     noise: FloatArray
@@ -122,10 +130,13 @@ def farther(
 ) -> tuple[FloatArray, FloatArray]:
     """Return how much higher, and how much lower, the mean of a cluster may lie than its centre.
 
-    Both are float64 (k, d), grid units, from 0 to three radii: the larger of the estimate from the
-    votes and the estimate from the first sum, each with one deviation of its noise. beyond : how
-    far records beyond the radius move each mean, by the votes. total, last : the first sum, and the
-    last step.
+    Both results are float64 (k, d), in grid units, from 0 to three radii. Each is the larger of an
+    estimate from the votes and one from the first sum. One deviation of the noise is added to
+    either estimate.
+
+    beyond : estimate, from the votes, of how far records beyond the radius move each mean.
+    total : noisy sum of all records from the first round.
+    last : last step.
     """
     cut = missing(total, last)
     above = np.maximum(beyond.values + SLACK * beyond.noise, cut.values + SLACK * cut.noise)
@@ -135,11 +146,12 @@ def farther(
 
 
 def missing(total: Total, last: Step) -> Estimate:
-    """Estimate the sum of all offsets that the last step has cut, over the records of each cluster.
+    """Estimate, for each cluster, the part of the offsets that clipping removed in the last step.
 
-    The sum is of offsets from h, the mean of all records by the step: T (S / N - h). S and N are
-    the first sum and count. T is the number of records in the step, which may be of fewer clients.
-    Offsets from h have the least noise.
+    All removed offsets together are T (S / N - h), divided by the number of records of each
+    cluster. S and N are the first sum and count. h is the mean of all records by the last step,
+    around which the noise is smallest. T is the number of records in the last step, which may lack
+    clients.
     """
     n = last.counts.values.ravel()
     everyone = max(float(n.sum()), last.counts.deviation, 1.0)
@@ -159,8 +171,10 @@ def missing(total: Total, last: Step) -> Estimate:
 def _beyond(
     m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
 ) -> tuple[Estimate, NDArray[np.bool_]]:
-    """Return the evidence of the votes beyond the radius: how far the cut moves each mean, (k, r),
-    and whether a cluster is crowded (`Evidence`).
+    """Return evidence of the votes beyond the radius.
+
+    The first result estimates how far clipping moves each mean, (k, r). The second says whether a
+    cluster is crowded, bool (k,), as in `Evidence`.
     """
     candidates, places = _places(m, state, histogram), state.centroids.astype(np.float64)
     if m.n_directions:
@@ -177,8 +191,11 @@ def _beyond(
 
 
 def _of_clusters(votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArray) -> Estimate:
-    """Return means per cluster of values (m, .) of the candidates, weighted by their votes, and the
-    deviations of their noise.
+    """Return the mean of the candidates' values in each cluster, weighted by votes, with its noise.
+
+    values : value of each candidate, float64 (m, .).
+    owners : cluster of each candidate.
+    n : number of records of each cluster.
     """
     k, h = len(n), votes.values.ravel()
     sums = np.stack([np.bincount(owners, h * column, minlength=k) for column in values.T], axis=1)

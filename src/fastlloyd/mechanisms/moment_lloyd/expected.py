@@ -70,7 +70,9 @@ TABLE: tuple[tuple[tuple[float, ...], ...], ...] = (
 
 
 def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
-    """Return the error of a typical centroid, and the values between which four of five fits lie.
+    """Return the error of a typical centroid, and the bounds of the error in four of five fits.
+
+    noise_factor : scale of the noise, divided by the scale that the guarantee needs.
 
     Raises PlanError for more than 256 features.
     """
@@ -85,11 +87,10 @@ def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
 
 
 def signal(m: MomentFields) -> float:
-    """Return the records of a typical cluster times mu of one record added or removed, in the
-    clustering.
+    """Return the number of records of a typical cluster, times mu of the clustering.
 
-    For persons it is their number times the mu of one person at one client, which the noise
-    compares with; for c clients mu is c times as large.
+    mu is that of one record added or removed. For persons it is mu of one person at one client,
+    with which the noise must be compared. A person at c clients has c times this mu.
     """
     costs = [
         m.accountant_of(round, NeighboringRelation.ADD_OR_REMOVE_ONE).mu_squared
@@ -99,9 +100,9 @@ def signal(m: MomentFields) -> float:
 
 
 def between(line: tuple[float, ...], signal: float) -> float:
-    """Return the value on straight lines through the table, both axes logarithmic.
+    """Return the value of the table at a signal, by linear interpolation on logarithmic axes.
 
-    It is infinite before the first value of the table, and the last value after its end.
+    It is infinite before the first signal of the table, and constant after the last one.
     """
     if signal < SIGNALS[0]:
         return inf

@@ -27,8 +27,11 @@ LEAST_VARIANCE = 1e-6  # squared half widths
 
 
 def mean(m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
-    """Return number and mean of the records. With many features the mean is shrunk towards the
-    middle of the box (James and Stein).
+    """Return the state with the number and the mean of the records.
+
+    With many features the mean is shrunk towards the middle of the box (James and Stein).
+
+    sums, count : noisy sum and number of all records.
     """
     state = known(m, state, number=round(number(m, count) * 2**NUMBER_BITS))
     n = divisor(m, state)
@@ -50,7 +53,7 @@ def number(m: MomentFields, count: Noisy) -> float:
 
 
 def scaled(m: MomentFields, state: State, share: float) -> State:
-    """Return the state with this share of its number of records, from 1 to the cap."""
+    """Return the state with its number of records multiplied by `share`, from 1 to the cap."""
     return known(
         m,
         state,
@@ -61,12 +64,12 @@ def scaled(m: MomentFields, state: State, share: float) -> State:
 
 
 def divisor(m: MomentFields, state: State) -> float:
-    """Return the divisor of sums over all records: the number of records, but at least some of its
-    own deviations.
+    """Return the number by which sums over all records are divided.
 
-    A sum divided by a number that is mostly noise would be mostly noise too. Never raised above a
-    quarter of the expected number, nor above the cap. The deviation is the plan's, for all clients:
-    if some are missing, moves are more cautious.
+    It is the number of records, but at least some deviations of this number. A sum divided by a
+    number that is mostly noise would be mostly noise too. This minimum never exceeds a quarter of
+    the expected number, nor the cap. The deviation is the planned one, for all clients. So if
+    clients are missing, the centroids move more cautiously.
     """
     deviation = float(m.count_scales[0]) / 2**m.number_bits
     least = LEAST_DEVIATIONS / math.sqrt(sum(_precisions(m, deviation)))
@@ -74,15 +77,17 @@ def divisor(m: MomentFields, state: State) -> float:
 
 
 def _precisions(m: MomentFields, deviation: float) -> tuple[float, float]:
-    """Return the precision of a count with noise of that deviation, and that of the expected
-    number.
+    """Return the precisions of a noisy count and of the expected number.
+
+    deviation : standard deviation of the noise in the count.
     """
     return 1 / max(deviation, 1e-9) ** 2, 4 / m.n_expected**2
 
 
 def length(m: MomentFields, state: State, lengths: Noisy) -> State:
-    """Return the typical distance from the mean: the noisy mean distance and a guess, each weighted
-    by its precision.
+    """Return the state with the typical distance of records from their mean.
+
+    It averages the noisy mean distance and a guess, each weighted by its precision.
     """
     # half the diagonal of the box
     n, B = divisor(m, state), math.sqrt(m.domain.squared_half_diagonal)
@@ -94,12 +99,15 @@ def length(m: MomentFields, state: State, lengths: Noisy) -> State:
 def box(
     m: MomentFields, state: State, squares: Noisy, mean_deviation: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a box around most records: the mean and some deviations to either side, within the
-    bounds, float64 (d,) each.
+    """Return lower and upper corner of a box around most records, within the bounds, float64 (d,)
+    each.
 
-    The more candidates there are for each cluster, the wider it is, since the search for small far
-    clusters then costs little. mean_deviation : of the noise in a coordinate of the mean. Variances
-    get one deviation of their noise as slack.
+    The box extends from the mean by some standard deviations to either side. It is wider if there
+    are more candidates for each cluster, because a search for small far clusters then costs little.
+    One deviation of the noise is added to each variance.
+
+    squares : noisy sums of squares.
+    mean_deviation : standard deviation of the noise in a coordinate of the mean.
     """
     n, B = divisor(m, state), m.domain.half_widths
     v = (squares.values[0] + squares.deviation) / n
@@ -113,10 +121,10 @@ def box(
 
 
 def records(state: State) -> float:
-    """Return the number of records."""
+    """Return the state's number of records."""
     return state.number / 2.0**NUMBER_BITS
 
 
 def squared_length(state: State) -> float:
-    """Return the typical squared distance from the mean, with some slack."""
+    """Return the typical squared distance of records from their mean, with some slack."""
     return SLACK * float(state.length) ** 2

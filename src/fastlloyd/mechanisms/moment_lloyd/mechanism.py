@@ -1,4 +1,4 @@
-"""Mechanism of MomentLloyd: its rounds with their noise, and their releases for the accountant."""
+"""Mechanism of MomentLloyd: its rounds with their noise, and its states."""
 
 import math
 from fractions import Fraction
@@ -38,7 +38,10 @@ MAX_DIRECTIONS = 64
 
 
 class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind", tag=NAME):
-    """The `Mechanism` of MomentLloyd; its fields are those of `MomentFields`, and its rounds."""
+    """`Mechanism` of MomentLloyd.
+
+    rounds : rounds in the order of MomentLloyd. Other fields are those of `MomentFields`.
+    """
 
     name: ClassVar[str] = NAME
     noise: ClassVar[Noise] = Noise.GAUSSIAN
@@ -68,21 +71,23 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
 
     @cached_property
     def n_candidates(self) -> int:
-        """Return the number of candidates of the vote, 0 without a vote."""
+        """Number of candidates in the vote, or 0 without a vote."""
         return max(round.n_candidates for round in self.rounds)
 
     @cached_property
     def sum_deviation(self) -> float:
-        """Standard deviation of the noise in a coordinate of the first round's sum, grid units."""
+        """Standard deviation of the noise in a coordinate of the first round's sum, in grid
+        units.
+        """
         unit, _ = self.rounds[0].units_of_parts(self, self.start())
         return float(self.rounds[0].scales[0]) * unit
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """Return the error from a table made by simulation."""
+        """Return the expected error of a typical centroid, from a table made by simulation."""
         return expected_error(self, noise_factor)
 
     def start(self) -> State:
-        """Return the state before any answer."""
+        """Return the state before the first answer."""
         return State.start(self)
 
     def result(self, state: State) -> Clustering:
@@ -109,13 +114,17 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         )
 
     def centroids(self, number: int, state: State) -> IntArray | None:
-        """Return the centroids after `number` rounds, or None before the first step among all
+        """Return the centroids after `number` rounds, or None before the first step in all
         features.
         """
         return state.centroids if number and "centroids" in self._travelling(number - 1) else None
 
     def travelling_bytes(self, number: int) -> int:
-        """Return the number of bytes of the fields that a later round needs, 0 after the loss."""
+        """Return the number of bytes of the state that one client sends to the others after a
+        round.
+
+        number : number of the round, from 0. After the round of the loss nothing is sent.
+        """
         return self._travelling_bytes[number] if number < len(self.rounds) else 0
 
     @cached_property
@@ -123,19 +132,22 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         return tuple(n_bytes(self, self._travelling(number)) for number in range(len(self.rounds)))
 
     def write_state(self, number: int, state: State) -> bytes:
-        """Return the fields that a later round needs, as bytes."""
+        """Return the fields of the state that later rounds need, as bytes."""
         return encode(self, self._travelling(number), state)
 
     def read_state(
         self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes
     ) -> State:
-        """Return the state with the fields in `data`, and with what every client has seen."""
+        """Return the state with the fields in `data`, and with the findings that every
+        client has.
+        """
         seen = self.rounds[number].seen(self, state, answer, noise)
         return msgspec.structs.replace(decode(self, self._travelling(number), data), seen=seen)
 
     def _travelling(self, number: int) -> set[str]:
-        """Return the names of the fields of the state after that round that other clients need, for
-        later rounds or for the result.
+        """Return the names of the fields that other clients need after round `number`.
+
+        Later rounds or the result use these fields.
         """
         return (
             self.rounds[number + 1].needs(self)
@@ -144,7 +156,9 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         )
 
     def planning(self, noise_factor: float) -> list[Fact | Facts]:
-        """Return the question of each round, and the party that works out the next query."""
+        """Return facts about the question of each round, and the party that computes the next
+        query.
+        """
         asked = [
             Fact.of(
                 f"asks_{type(round).__struct_config__.tag}",
@@ -159,8 +173,8 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
 
 
 def _check_order(m: MomentMechanism) -> None:
-    """Raise PlanError for rounds in another order than that of MomentLloyd, whose rounds depend on
-    earlier ones.
+    """Raise PlanError unless the rounds have the order of MomentLloyd. Rounds depend on earlier
+    rounds.
     """
     kinds = [type(round) for round in m.rounds]
     steps = [round for round in m.rounds if isinstance(round, StepRound)]

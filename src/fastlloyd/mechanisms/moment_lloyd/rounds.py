@@ -1,11 +1,10 @@
-"""Rounds of MomentLloyd: the query, units and noise of each, and the state that follows from its
-answer.
+"""Rounds of MomentLloyd: their queries, units and noise, and the states that follow from answers.
 
-Their fields in a plan are public and known before the first record is read: shapes, sensitivities
-and scales of the noise (standard deviations in units of the answer, multiples of 1/65536). Centres,
-radii, candidates and centroids follow from earlier noisy answers, in the state. A query follows
-from the state by arithmetic on integers alone, so all parties with the state ask the same. The next
-state may need floating point, so one client computes it and sends it to the others as integers.
+The fields of a round are part of the plan, public and known before any record is read. They are
+shapes, sensitivities, and scales of the noise (standard deviations in units of the answer,
+multiples of 1/65536). Centres, radii, candidates and centroids belong to the state, and follow from
+earlier noisy answers. Computing a state needs floating point. So one client computes the state and
+sends it to the others as integers.
 """
 
 import math
@@ -36,22 +35,28 @@ MAX_FEATURES = 1024  # above, a second moment would be too large
 
 
 class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
-    """MomentLloyd, which has no options: its planner, `design.py`, chooses everything."""
+    """MomentLloyd as an algorithm. It has no options, because its planner in `design.py` chooses
+    all.
+    """
 
     name: str = "momentlloyd"
     noise: Noise = Noise.GAUSSIAN
 
     @property
     def alpha(self) -> Fraction:
-        """alpha of FastLloyd, so that errors can be compared."""
+        """Ratio alpha of the planned radius, equal to FastLloyd's so that errors can be
+        compared.
+        """
         return Fraction(4, 5)
 
     @property
     def fewest_iterations(self) -> None:
-        """None, because the error does not depend on the number of iterations."""
+        """None, because the user cannot choose the number of iterations."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
-        """Raise PlanError for any of these settings that is given: none has an effect here."""
+        """Raise PlanError if any of these settings is given, because none has an effect on
+        MomentLloyd.
+        """
         for name, value in settings.items():
             if value is not None:
                 raise PlanError(
@@ -60,7 +65,7 @@ class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
                 )
 
     def varied(self, **fields: object) -> Self:
-        """Return the algorithm itself. Raises PlanError for a field, because it has none."""
+        """Return this algorithm unchanged. Raises PlanError for any given field."""
         self.check_use(fields)
         return self
 
@@ -69,30 +74,30 @@ MOMENTLLOYD = MomentAlgorithm()
 
 
 class Shape(Protocol):
-    """Fields of a mechanism that a question depends on."""
+    """Fields of a mechanism on which a question depends."""
 
     @property
     def domain(self) -> Domain:
-        """Bounds and grid."""
+        """Bounds and grid of the features."""
 
     @property
     def n_clusters(self) -> int:
-        """The number of clusters, k."""
+        """Number of clusters, k."""
 
     @property
     def n_directions(self) -> int:
-        """r, the number of directions of a subspace, or 0 if MomentLloyd uses only the features."""
+        """Number of directions r of a subspace, or 0 if only the features are used."""
 
     @property
     def count_bits(self) -> int:
-        """Fraction bits of counts, whose unit is 2**-count_bits records."""
+        """Number of fraction bits of counts: their unit is 2**-count_bits records."""
 
 
 class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
-    """Base of MomentLloyd's rounds; subclasses define the question and the state that follows.
+    """Base of MomentLloyd's rounds. A subclass defines the question and the state after the answer.
 
-    scales : deviations of the noise, one per part of the answer. powers : powers of lengths in the
-        units of the parts, 0 for records.
+    scales : standard deviations of the noise, one for each part of the answer.
+    powers : exponent of length in the unit of each part, or 0 if the part counts records.
     """
 
     n_candidates: ClassVar[int] = 0
@@ -101,11 +106,13 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     scales: tuple[Fraction, ...]
 
     def question(self, m: Shape) -> Question:
-        """Return the question, which the plan fixes."""
+        """Return the question, which follows from the plan."""
         raise NotImplementedError
 
     def check(self, m: MomentFields, number: int) -> None:
-        """Raise PlanError if this mechanism cannot have this round at that number, from 1."""
+        """Raise PlanError if this mechanism cannot have this round as its round `number`,
+        from 1.
+        """
         # refuses units, candidates and directions out of range
         n_parts = len(self.question(m).parts)
         if len(self.scales) != n_parts:
@@ -114,48 +121,46 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Return the query around the mean; subclasses with other centres override this."""
+        """Return the query around the mean. A subclass with other centres overrides this method."""
         return ask(m.question(self), centre=state.centre, radius=self.clips_at(m, state))
 
     # some kinds need more where there are directions
     def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002
-        """Return the fields of a state that this round or a later one uses."""
+        """Return the names of the state's fields that this round or a later one uses."""
         return {"number", "centre"}
 
     def clips_at(self, m: MomentFields, state: State) -> int:
-        """Return the length at which the round clips, grid units, exact.
+        """Return the length to which the round clips, an exact number of grid units.
 
-        For any plan and state it is at least 1 and at most the diameter.
+        For every plan and state, the length is at least 1 and at most the diameter of the box.
         """
         return min(max(1, self._length(m, state)), 2 * math.isqrt(m.domain.squared_half_diagonal))
 
     def noisy_parts(
         self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise
     ) -> list[Noisy]:
-        """Return the parts of an answer in grid units, squared grid units, or records."""
+        """Return the parts of a noisy answer, in the units of `units_of_parts`."""
         ends = np.cumsum(m.question(self).parts)[:-1]
         columns = np.split(answer.astype(np.float64), ends, axis=1)
         each = zip(columns, noise.deviations, self.units_of_parts(m, state), strict=True)
         return [Noisy(values, deviation).scaled(unit) for values, deviation, unit in each]
 
     def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
-        """Return the unit of each part of an answer, in grid units, squared grid units or
-        records.
-        """
+        """Return the unit of each part of an answer: grid units, squared grid units, or records."""
         unit = self.clips_at(m, state) / self.norm
         share = 2.0**-m.share_bits
         return tuple(unit**power * share if power else 2.0**-m.number_bits for power in self.powers)
 
     @property
     def norm(self) -> int:
-        """Integer in the answer that means the length at which the round clips."""
+        """Integer in the answer that stands for the length to which the round clips."""
         return 1
 
     def advance(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> State:
         """Return the state after the noisy answer.
 
-        If clients are missing, their records are missing too: the number of records is scaled by
-        the caps of the clients that are present.
+        If clients are missing, the answer lacks their records. Then the number of records is scaled
+        by the caps of the clients that are present.
         """
         there = location.scaled(m, state, noise.share)
         after = self.follow(m, there, *self.noisy_parts(m, there, answer, noise))
@@ -166,7 +171,9 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     @property
     def follow(self) -> Callable[..., State]:
-        """Return the next state, from a state with the number of records in the answer, and the
+        """Function that returns the next state.
+
+        Its arguments are the mechanism, a state with the number of records in the answer, and the
         noisy parts.
         """
         raise NotImplementedError
@@ -179,7 +186,9 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         answer: Answer,
         noise: AnswerNoise,  # noqa: ARG002
     ) -> Seen:
-        """Return the findings of all answers up to this one. Arguments are those of `advance`."""
+        """Return the findings of all answers up to this one. The arguments are those of
+        `advance`.
+        """
         return replace(
             state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer
         )
@@ -207,15 +216,17 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 
 class ClippingRound(MomentRound, frozen=True, kw_only=True):
-    """radius : where it clips, in lengths that each kind says. units : integers that stand for this
-    radius in the answer.
+    """Base of rounds that clip to a radius.
+
+    radius : radius, in lengths that each subclass defines.
+    units : integer in the answer that stands for the radius.
     """
 
     radius: Fraction
     units: int
 
     def check(self, m: MomentFields, number: int) -> None:
-        """Raise PlanError as `MomentRound.check` does, and if the radius is out of range."""
+        """Raise PlanError as `MomentRound.check` does, or if the radius is out of range."""
         super().check(m, number)
         if not 0 < self.radius <= 16:
             raise PlanError(
@@ -225,7 +236,7 @@ class ClippingRound(MomentRound, frozen=True, kw_only=True):
 
     @property
     def norm(self) -> int:
-        """Integer in the answer that means the radius."""
+        """Integer in the answer that stands for the radius."""
         return self.units
 
     # of the plan alone, where a kind does not say otherwise
@@ -234,8 +245,10 @@ class ClippingRound(MomentRound, frozen=True, kw_only=True):
 
 
 class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
-    """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and
-    how many they are.
+    """Round that asks for the sum of the records, relative to the middle of the box, and their
+    number.
+
+    Each record is clipped to `radius` half diagonals of the box.
     """
 
     powers: ClassVar[tuple[int, ...]] = (1, 0)
@@ -243,7 +256,9 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
     finds_number: ClassVar[bool] = True
 
     def question(self, m: Shape) -> ClippedOffsets:
-        """Return the question for offsets and number of records of a single cluster."""
+        """Return the question for the sum of offsets and the number of records of a single
+        cluster.
+        """
         return ClippedOffsets(
             space=Features(domain=m.domain), n_clusters=1, units=self.units, count_bits=m.count_bits
         )
@@ -258,8 +273,8 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
         return location.mean(m, state, sums, count)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """Return the finding of the first answer: an unclipped sum, if the radius contains the
-        whole box.
+        """Return the findings of the first answer: a sum of all records, if the radius contains the
+        box.
         """
         shown = super().seen(m, state, answer, noise)
         if self.radius < 1:
@@ -268,12 +283,15 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
 
 
 class SquaresRound(ClippingRound, frozen=True, kw_only=True, tag="squares"):
-    """Squares of x - centre per feature, clipped to `radius` half diagonals of the box."""
+    """Round that asks for the sum of the squares of x - centre in each feature.
+
+    Each x - centre is clipped to `radius` half diagonals of the box.
+    """
 
     powers: ClassVar[tuple[int, ...]] = (2,)
 
     def question(self, m: Shape) -> ClippedSquares:
-        """Return the question for the sum of squares, coordinate by coordinate."""
+        """Return the question for the sum of squares in each feature."""
         return ClippedSquares(domain=m.domain, units=self.units)
 
     def follow(self, m: MomentFields, state: State, squares: Noisy) -> State:
@@ -283,14 +301,14 @@ class SquaresRound(ClippingRound, frozen=True, kw_only=True, tag="squares"):
 
 
 class LengthsRound(MomentRound, frozen=True, kw_only=True, tag="lengths"):
-    """|x - centre|, clipped to half the diagonal of the box."""
+    """Round that asks for the sum of |x - centre|, each clipped to half the diagonal of the box."""
 
     powers: ClassVar[tuple[int, ...]] = (1,)
     units: int
 
     @property
     def norm(self) -> int:
-        """Integer in the answer that means half the diagonal of the box."""
+        """Integer in the answer that stands for half the diagonal of the box."""
         return self.units
 
     def question(self, m: Shape) -> ClippedLengths:
@@ -318,12 +336,12 @@ class SecondMomentRound(ClippingRound, frozen=True, kw_only=True, tag="second-mo
         return SecondMoment(domain=m.domain, units=self.units)
 
     def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002 - always the same
-        """Return the fields of number, mean and typical distance of the records."""
+        """Return the names of the fields with number, mean and typical distance of the records."""
         return {"number", "centre", "length"}
 
     def follow(self, m: MomentFields, state: State, diagonal: Noisy, above: Noisy) -> State:
-        """Return the state with directions, and candidates along them or, without a vote,
-        centroids.
+        """Return the state with directions, and with candidates (or centroids, without a vote)
+        along them.
         """
         state = directions(m, state, self.radius, diagonal, above)
         return (
@@ -335,7 +353,7 @@ class SecondMomentRound(ClippingRound, frozen=True, kw_only=True, tag="second-mo
 
 
 class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
-    """Votes: the number of records nearest to each candidate."""
+    """Round that asks for votes: the number of records nearest to each candidate."""
 
     powers: ClassVar[tuple[int, ...]] = (0,)
     counts_records: ClassVar[bool] = True
@@ -350,7 +368,7 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
         )
 
     def check(self, m: MomentFields, number: int) -> None:
-        """Raise PlanError as `MomentRound.check` does, and for a number of candidates that is never
+        """Raise PlanError as `MomentRound.check` does, or for a number of candidates that is never
         planned.
         """
         super().check(m, number)
@@ -364,12 +382,16 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
             )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Return the query about the candidates, along the directions if there are any."""
+        """Return the query about the candidates. With directions, candidates are points
+        along them.
+        """
         frame = {"origin": state.centre, "directions": state.directions} if m.n_directions else {}
         return ask(m.question(self), candidates=state.candidates, **frame)
 
     def needs(self, m: MomentFields) -> set[str]:
-        """Return the fields of the candidates and, with directions, of the fitted Gaussian."""
+        """Return the names of the fields of the candidates and, with directions, of the fitted
+        Gaussian.
+        """
         return {"number", "candidates"} | (
             {"centre", "directions", "variances", "length"} if m.n_directions else set()
         )
@@ -385,8 +407,12 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
 
 
 class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
-    """Offsets from the nearest centroid, clipped to `radius` typical offsets, and counts: one step
-    of the clustering.
+    """Round that asks for one step of the clustering: sums of offsets from the nearest centroid,
+    and counts.
+
+    Each offset is clipped to `radius` typical offsets.
+
+    in_directions : whether centroids are points along the directions, not in all features.
     """
 
     powers: ClassVar[tuple[int, ...]] = (1, 0)
@@ -395,14 +421,14 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
     in_directions: bool = False
 
     def question(self, m: Shape) -> ClippedOffsets:
-        """Return the question for sums of offsets, and counts."""
+        """Return the question for sums of offsets and for counts."""
         where = space(m, in_directions=self.in_directions)
         return ClippedOffsets(
             space=where, n_clusters=m.n_clusters, units=self.units, count_bits=m.count_bits
         )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Return the query around the centroids, in the directions or among all features."""
+        """Return the query around the centroids, along the directions or in all features."""
         question, R = m.question(self), self.clips_at(m, state)
         if self.in_directions:
             return ask(
@@ -415,9 +441,7 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
         return ask(question, centroids=state.centroids, radius=R)
 
     def needs(self, m: MomentFields) -> set[str]:
-        """Return the fields of the centroids, of the records' distances from them, and of the
-        directions.
-        """
+        """Return the names of the fields of centroids, of typical offsets and of directions."""
         frame = {"centre", "directions"} if m.n_directions else set()
         return (
             {"number", "spread"}
@@ -426,11 +450,11 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
         )
 
     def follow(self, m: MomentFields, state: State, sums: Noisy, counts: Noisy) -> State:
-        """Return the state with moved centroids, and the number of records of each."""
+        """Return the state with moved centroids and the number of records of each cluster."""
         return steps.step(m, state, sums, counts, in_directions=self.in_directions)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """Return the findings of all answers. A step is kept only if it is among all features."""
+        """Return the findings of all answers. A step is added only if it is in all features."""
         shown = super().seen(m, state, answer, noise)
         return (
             shown
@@ -448,7 +472,7 @@ Rounds = MeanRound | SquaresRound | LengthsRound | SecondMomentRound | VotesRoun
 
 
 def space(m: Shape, *, in_directions: bool) -> Space:
-    """Return the space of a query: the directions found, or the features."""
+    """Return the space of a query: that of the directions found, or that of all features."""
     return (
         Subspace(domain=m.domain, n_directions=m.n_directions)
         if in_directions

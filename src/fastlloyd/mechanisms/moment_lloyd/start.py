@@ -1,4 +1,4 @@
-"""Start of the clustering: k-means of the fitted Gaussian, or of a noisy histogram (step 3 of
+"""Initial centroids: k-means of the fitted Gaussian or of a noisy histogram (step 3 of
 docs/momentlloyd.md).
 """
 
@@ -40,8 +40,11 @@ SURE = 4.0  # deviations of the noise: one candidate in 30,000 has as much of no
 
 
 def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatArray) -> State:
-    """Return candidates in a box: spread by k-means if they are few, otherwise on a regular
-    grid.
+    """Return the state with candidates in a box.
+
+    Few candidates are spread by k-means. More candidates form a regular grid.
+
+    low, high : corners of the box, float64 (d,).
     """
     if m.n_candidates <= FEW_CANDIDATES:
         draws = _draws(m, b"candidates")
@@ -59,8 +62,10 @@ def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatAr
 
 
 def gaussian_candidates(m: MomentFields, state: State) -> State:
-    """Return candidates from the fitted Gaussian, a little wider, in the directions found, and some
-    far from all of these.
+    """Return the state with candidates along the directions found.
+
+    Most candidates come from a Gaussian that is a little wider than the fitted one. The others are
+    far from the mean.
     """
     draws, n_far = _draws(m, b"candidates"), number_far(m)
     near = m.n_candidates - n_far
@@ -80,7 +85,7 @@ def gaussian_candidates(m: MomentFields, state: State) -> State:
 
 
 def from_gaussian(m: MomentFields, state: State) -> State:
-    """Return the k-means of the fitted Gaussian, without a further query."""
+    """Return the state with the k-means centroids of the fitted Gaussian, which need no query."""
     draws = _draws(m, b"start")
     points = draws.normal((DRAWS, used(state))) * deviations(state)
     found = k_means(
@@ -96,7 +101,7 @@ def from_gaussian(m: MomentFields, state: State) -> State:
 
 
 def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
-    """Return the k-means of the density that denoised votes give."""
+    """Return the state with the k-means centroids of a density, which denoised votes determine."""
     n, n_far, points, sample = (
         divisor(m, state),
         number_far(m),
@@ -128,20 +133,22 @@ def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
 
 
 def with_far(near: int) -> int:
-    """Return the number of candidates, far ones included, if `near` of them are near."""
+    """Return the number of all candidates, if `near` of them are near the mean."""
     return near + near // (FAR_PART - 1)
 
 
 def number_far(m: MomentFields) -> int:
-    """Return the number of far candidates, which are the last ones. With few features their box is
-    wider instead.
+    """Return the number of far candidates, which are the last ones.
+
+    With few features there are none. The box of candidates is wider instead.
     """
     return m.n_candidates // FAR_PART if m.n_directions else 0
 
 
 def far_candidates(state: State, draws: Draws, n: int) -> FloatArray:
-    """Return n points (n, found) at these distances in turn, in directions from the mean that the
-    fitted Gaussian has.
+    """Return n points far from the mean, float64 (n, found).
+
+    Their directions are drawn from the fitted Gaussian. Their distances are `FAR_LENGTHS`, in turn.
     """
     y = draws.normal((n, used(state))) * deviations(state)
     radii = state.length * np.resize(FAR_LENGTHS, n)
@@ -149,10 +156,11 @@ def far_candidates(state: State, draws: Draws, n: int) -> FloatArray:
 
 
 def weighed(votes: Noisy, expected: FloatArray, n: float, n_far: int) -> FloatArray:
-    """Return weights of candidates, float64 (m,), with sum n; the last n_far candidates are far
-    away.
+    """Return the weights of all candidates, near and far, float64 (m,), with sum n.
 
-    expected : votes expected for all m.
+    votes : noisy votes of the m candidates.
+    expected : expected votes of the m candidates.
+    n_far : number of far candidates, which are the last ones.
     """
     near = len(expected) - n_far
     far = outstanding(Noisy(votes.values[near:], votes.deviation), n)
@@ -162,18 +170,22 @@ def weighed(votes: Noisy, expected: FloatArray, n: float, n_far: int) -> FloatAr
 
 
 def weights(votes: Noisy, expected: FloatArray, n: float) -> FloatArray:
-    """Return weights of candidates, float64 (m,), with sum n.
+    """Return the weights of near candidates, float64 (m,), with sum n.
 
-    If most of the histogram is signal, the largest entries, up to n records, stay as they are.
-    Otherwise the result is the nearest possible histogram.
+    If the histogram is mostly signal, its largest entries are kept, up to n records. Otherwise the
+    result is the nearest histogram of n records.
+
+    expected : expected votes of the candidates.
     """
     h, factor = shrunk(votes, expected)
     return largest(h, n) if factor > 0.5 else projection(h, n)
 
 
 def shrunk(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
-    """Return votes shrunk towards the expected ones by James and Stein's factor, and that factor, 0
-    to 1.
+    """Return the votes, shrunk towards the expected votes by James and Stein's factor, and the
+    factor.
+
+    The factor is from 0 to 1.
     """
     h = votes.values.ravel()
     excess = h - expected
@@ -182,7 +194,10 @@ def shrunk(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
 
 
 def largest(h: FloatArray, n: float) -> FloatArray:
-    """Return the largest entries until they sum up to n; the last one is cut."""
+    """Return the entries of h, the largest first, until their sum is n. The last one is cut.
+
+    All other entries are 0.
+    """
     order = np.argsort(-h, kind="stable")
     positive = np.maximum(h[order], 0.0)
     before = np.concatenate([[0.0], np.cumsum(positive)[:-1]])
@@ -192,15 +207,16 @@ def largest(h: FloatArray, n: float) -> FloatArray:
 
 
 def projection(h: FloatArray, n: float) -> FloatArray:
-    """Return the nearest point of {w >= 0, sum w = n}."""
+    """Return the point of {w >= 0, sum w = n} that is nearest to h."""
     descending = np.sort(h)[::-1]
     excess = (np.cumsum(descending) - n) / np.arange(1, len(h) + 1)
     return np.asarray(np.maximum(h - excess[np.flatnonzero(descending >= excess)[-1]], 0.0))
 
 
 def outstanding(votes: Noisy, n: float) -> FloatArray:
-    """Return votes of more than four deviations of their noise, and 0 for the others; together at
-    most half of n.
+    """Return the votes of more than four deviations of their noise, and 0 for all other votes.
+
+    If their sum exceeds n / 2, they are scaled down to it.
     """
     h = votes.values.ravel()
     w = np.where(h > SURE * votes.deviation, h, 0.0)
@@ -219,11 +235,15 @@ def _candidates(m: MomentFields, state: State) -> FloatArray:
 def _spread(
     points: FloatArray, w: FloatArray, sample: FloatArray, owners: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Divide each candidate's weight among the sample points nearest to it; without any, it keeps
-    its weight.
+    """Divide each candidate's weight equally among the sample points that are nearest to it.
 
-    So each cell gets an extent. Without this, a histogram of few cells would look like a few
+    Returns all points and their weights. A candidate without sample points keeps its weight. Each
+    cell gets an extent in this way. Otherwise a histogram of few cells would look like a few
     points.
+
+    w : weights of the candidates.
+    sample : sample points.
+    owners : candidate nearest to each sample point.
     """
     drawn = np.bincount(owners, minlength=len(points))
     shares = w / np.maximum(drawn, 1)
@@ -233,8 +253,9 @@ def _spread(
 
 
 def _sample(m: MomentFields, state: State) -> FloatArray:
-    """Return points that votes would count if nothing more were known: of the fitted Gaussian, or
-    of the whole box of candidates.
+    """Return a sample of the records' assumed distribution: the fitted Gaussian, or a uniform box.
+
+    The box contains all candidates with their cells.
     """
     draws = _draws(m, b"expected")
     if m.n_directions:
@@ -250,8 +271,11 @@ def _sample(m: MomentFields, state: State) -> FloatArray:
 def _in_directions(
     m: MomentFields, state: State, points: FloatArray, sizes: FloatArray, loss: float
 ) -> State:
-    """Return centroids in the directions found, and the squared length left without these
-    directions.
+    """Return the state with centroids along the directions found, and with typical squared offsets.
+
+    points : centroids along the directions, float64 (k, found).
+    sizes : number of records of each cluster.
+    loss : mean squared offset along the directions.
     """
     between = float(sizes @ (points**2).sum(axis=1) / sizes.sum())
     whole, inner = squared_length(state), float(state.variances.sum())
@@ -273,7 +297,7 @@ def _draws(m: MomentFields, purpose: bytes) -> Draws:
 
 
 def _padded(points: FloatArray, n_directions: int) -> FloatArray:
-    """Add zeros along the directions that were not found."""
+    """Return the points with zeros along the directions that were not found."""
     return np.pad(points, ((0, 0), (0, n_directions - points.shape[1])))
 
 

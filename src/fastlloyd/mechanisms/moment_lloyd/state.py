@@ -1,9 +1,9 @@
-"""State of MomentLloyd between two rounds: functions of noisy answers and of the plan.
+"""State of MomentLloyd between two rounds, a function of noisy answers and of the plan.
 
-Later rounds continue from integers alone. The client that computes them uses floating point, whose
-last digits differ between machines. It rounds the results to integers, which in a federated run are
-sent to the others as bytes. In addition all parties keep the findings of the answers, from which
-the errors of the final centroids follow.
+The client that computes a state uses floating point, whose last digits differ between machines. It
+rounds the results to integers. In a federated run it sends the integers to the other clients as
+bytes. So later rounds start from the same integers everywhere. All parties also keep the findings
+of the answers, from which the errors of the final centroids follow.
 """
 
 import math
@@ -26,11 +26,11 @@ NUMBER_BITS = 16  # numbers of records are in units of 2**-16
 
 
 class MomentFields(Mechanism, frozen=True, kw_only=True):
-    """The fields of `MomentMechanism`, for the modules that it calls.
+    """Fields of `MomentMechanism`, for the modules that it imports.
 
-    n_directions : r, number of directions that are kept for records of many features, 0 for few
-    features. edge : an eigenvalue of the noisy second moment counts as a direction if it is at
-    least this many times the largest one of noise alone.
+    n_directions : number r of directions used for records of many features, or 0 for few features.
+    edge : smallest eigenvalue of the noisy second moment that counts as a direction, divided by the
+        largest eigenvalue of noise alone.
     """
 
     n_directions: int
@@ -38,12 +38,12 @@ class MomentFields(Mechanism, frozen=True, kw_only=True):
 
     @cached_property
     def fields_of_state(self) -> dict[str, Parameter]:
-        """Fields of a state, by name (`fields`)."""
+        """Fields of a state by name, as `fields` returns them."""
         return {field.name: field for field in _fields(self)}
 
     @property
     def n_candidates(self) -> int:
-        """Return the number of candidates of the vote, 0 without a vote."""
+        """Number of candidates in the vote, or 0 without a vote."""
         raise NotImplementedError
 
     @property
@@ -64,18 +64,21 @@ class Noisy:
     deviation: float
 
     def scaled(self, unit: float) -> "Noisy":
-        """Return values and deviation times `unit`, the present unit in terms of the new one."""
+        """Return values and deviation multiplied by `unit`.
+
+        unit : present unit, measured in the new unit.
+        """
         return Noisy(self.values * unit, self.deviation * unit)
 
 
 def rounded(values: FloatArray, most: object) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Return the nearest integers within [-most, most]; halves are rounded to even."""
+    """Return the values rounded to integers (halves to even) and clipped to [-most, most]."""
     return np.clip(np.rint(values), -np.asarray(most), np.asarray(most)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Noisy sum of all records without clipping, grid units (1, d), and their noisy number (1,
+    """Noisy sum of all records without clipping, (1, d) in grid units, and their noisy number, (1,
     1).
     """
 
@@ -85,7 +88,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Candidates of the vote, int64 (m, r), and the noisy votes (m, 1)."""
+    """Candidates of the vote, int64 (m, r), and their noisy votes, (m, 1)."""
 
     candidates: IntArray
     votes: Noisy
@@ -93,8 +96,11 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step among all features: its centroids, int64 (k, d), and its noisy sums of offsets (k,
-    d) and counts (k, 1).
+    """One step in all features.
+
+    centroids : centroids before the step, int64 (k, d).
+    sums : noisy sums of offsets, (k, d).
+    counts : noisy counts, (k, 1).
     """
 
     centroids: IntArray
@@ -106,11 +112,11 @@ class Step:
 class Seen:
     """Findings of the answers so far.
 
-    total : first sum, or None if it was clipped.
+    total : sum of all records from the first round, or None if that sum was clipped.
     histogram : votes, or None without a vote.
-    steps : steps among all features, in order.
+    steps : steps in all features, in order.
     asked_in : state at the query of the last round.
-    answer : noisy answer of the last round, or None before there is one.
+    answer : noisy answer of the last round, or None before the first answer.
     """
 
     total: Total | None = None
@@ -133,25 +139,25 @@ class Seen:
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a run, with zeros for what is not known yet. Lengths are in grid units, squared
-    lengths in squared grid units.
+    """State of a run. A field without a value yet is 0.
+
+    Lengths are in grid units, squared lengths in squared grid units. All parties compute `seen` and
+    `loss` from the answers, so these fields are not sent.
 
     number : number of records, in units of 2**-16.
-    centre : int64 (d,), their mean.
-    length : their typical distance from it.
-    directions : int64 (d, r) in units of 2**-20, directions of their spread, zeros if fewer were
-        found.
-    variances : int64 (r,), along these.
-    candidates : int64 (m, r or d).
-    points : int64 (k, r), centroids in the directions.
-    centroids : int64 (k, d).
-    sizes : int64 (k,), records per cluster, in units of 2**-16.
+    centre : mean of the records, int64 (d,).
+    length : typical distance of records from `centre`.
+    directions : directions in which the records spread, int64 (d, r) in units of 2**-20. Columns of
+        directions that were not found are 0.
+    variances : variances of the records along the directions, int64 (r,).
+    candidates : candidates of the vote, int64 (m, r or d).
+    points : centroids along the directions, int64 (k, r).
+    centroids : centroids in all features, int64 (k, d).
+    sizes : number of records of each cluster, int64 (k,), in units of 2**-16.
     spread : expected mean squared distance from the nearest centroid.
-    inner_spread : the same along the directions.
+    inner_spread : expected mean squared distance along the directions.
     seen : findings of the answers.
-    loss : noisy loss, in the units of `LossRound`.
-
-    seen and loss are not sent, because every party has them from the answers.
+    loss : noisy loss, in the units of `LossRound`, or None.
     """
 
     number: int
@@ -170,7 +176,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def start(cls, m: MomentFields) -> Self:
-        """Return the state before the first round: all zeros."""
+        """Return the state before the first round. All fields are zero."""
         zeros: dict[str, Any] = {
             field.name: np.zeros(field.shape, dtype=np.int64) if field.shape else 0
             for field in fields(m)
@@ -179,9 +185,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fields(m: MomentFields) -> tuple[Parameter, ...]:
-    """Return the fields of a state of this mechanism in order, each with its shape and the range of
-    its entries.
-    """
+    """Return the fields of this mechanism's states in order, each with its shape and range."""
     return tuple(m.fields_of_state.values())
 
 
@@ -209,7 +213,7 @@ def _fields(m: MomentFields) -> tuple[Parameter, ...]:
 
 
 def known(m: MomentFields, state: State, **changes: Value) -> State:
-    """Return the state with some fields replaced, each checked against its range."""
+    """Return the state with some fields replaced. Each new value is checked against its range."""
     ranges = m.fields_of_state
     return msgspec.structs.replace(
         state, **{name: ranges[name].check(value) for name, value in changes.items()}
@@ -217,14 +221,16 @@ def known(m: MomentFields, state: State, **changes: Value) -> State:
 
 
 def limit(m: MomentFields, name: str) -> Any:
-    """Return the largest entry of the field."""
+    """Return the largest value that an entry of the field `name` may have."""
     return m.fields_of_state[name].most
 
 
 def encode(m: MomentFields, names: Container[str], state: State) -> bytes:
-    """Return the fields of these names as bytes, in the order of `fields`.
+    """Return the fields of a state as bytes, in the order of `fields`.
 
-    Every number takes 4 bytes, or 8 if its range is wider, little-endian, so the length is known
+    names : names of the fields to encode.
+
+    Every number takes 4 bytes, or 8 if its range is wider, little-endian. So the length is known
     beforehand.
     """
     return b"".join(
@@ -234,10 +240,10 @@ def encode(m: MomentFields, names: Container[str], state: State) -> bytes:
 
 
 def decode(m: MomentFields, names: Container[str], data: bytes) -> State:
-    """Read the bytes that `encode` wrote. All other fields are zeros.
+    """Return the state whose fields `names` were encoded as `data`. All other fields are zeros.
 
-    Raises OverflowRisk, without showing a value, if the length is wrong or a number is out of its
-    range.
+    Raises OverflowRisk if the length is wrong or a number is out of its range. The message shows no
+    number.
     """
     if len(data) != n_bytes(m, names):
         raise OverflowRisk(f"the parameters have {len(data)} bytes; expected {n_bytes(m, names)}")

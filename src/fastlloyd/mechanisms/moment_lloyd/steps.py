@@ -1,5 +1,5 @@
-"""One step of the clustering: centroids follow the clipped offsets of their records (step 4 of
-docs/momentlloyd.md).
+"""One step of the clustering, in which centroids move by clipped offsets of their records (step 4
+of docs/momentlloyd.md).
 """
 
 import math
@@ -31,11 +31,14 @@ LIKELY_WEIGHT = 8.0  # as if seen in so many coordinates
 def step(
     m: MomentFields, state: State, sums: Noisy, counts: Noisy, *, in_directions: bool
 ) -> State:
-    """Divide sums of offsets by sizes, shrink the moves, and move the centroids.
+    """Return the state after one step: divide sums of offsets by sizes, shrink the moves, and move.
 
-    The reported sizes add up to the number of records found, not to the divisors. Among the
-    features a move is split into its part along the directions and the rest, and each part is
-    shrunk separately.
+    The sizes in the state add up to the number of records found, and the divisors need not. In all
+    features, a move is split into its part along the directions and the rest. Each part is shrunk
+    separately.
+
+    sums, counts : noisy sums of offsets, and noisy counts.
+    in_directions : whether the offsets have coordinates along the directions.
     """
     n, told = sizes(counts, divisor(m, state)), sizes(counts, records(state))
     told *= records(state) / told.sum()
@@ -67,19 +70,23 @@ def step(
 
 
 def _most(m: MomentFields, spread: int, dimensions: int) -> float:
-    """Return the part of one coordinate in the expected squared offset, over `dimensions`
-    dimensions.
+    """Return the expected squared offset in one of `dimensions` coordinates, at least
+    `LEAST_RADIUS`**2.
 
-    Among the features it is the same along and across the directions. Offsets are longer along
-    them, so noise is trusted less there.
+    For a step in all features, the result is the same along and across the directions. Offsets are
+    longer along them, so noise is trusted less there.
+
+    spread : expected squared offset.
     """
     least = math.ldexp(float(LEAST_RADIUS), m.domain.fraction_bits)
     return max(float(spread), least**2) / max(dimensions, 1)
 
 
 def sizes(counts: Noisy, n: float) -> FloatArray:
-    """Return records per cluster: noisy counts adjusted to sum up to n, shrunk towards n / k (James
-    and Stein), with a floor.
+    """Return the estimated number of records of each cluster, float64 (k,).
+
+    Noisy counts are adjusted to sum up to n, and shrunk towards n / k (James and Stein). Then each
+    size is raised to a minimum.
     """
     noisy, sigma = counts.values.ravel(), counts.deviation
     k = len(noisy)

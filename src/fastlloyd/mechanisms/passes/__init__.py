@@ -1,3 +1,4 @@
-"""Persons whose rows are read in passes: their shares are stored on disk, and every pass must see
-the same rows.
+"""Persons whose rows are read in passes.
+
+Their shares are stored on disk, and every pass must read the same rows.
 """

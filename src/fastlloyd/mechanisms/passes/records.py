@@ -1,5 +1,6 @@
-"""Persons whose rows are read again in every pass: of one organisation, or dealt to the clients of
-a simulation.
+"""Persons whose rows are read again in every pass.
+
+The rows belong to one organisation, or are dealt to the clients of a simulation.
 """
 
 from collections.abc import Iterator
@@ -56,11 +57,13 @@ class PersonsInPasses:
 
     @property
     def n(self) -> int | None:
-        """Number of persons, None before the first pass: private."""
+        """Number of persons, or None before the first pass. Do not publish it."""
         return None if self._spread is None else self._spread[1]
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """Return the exact answer of all shares, and the number of persons, in one pass."""
+        """Return the exact answer and the number of persons, in one pass. A row counts once for
+        each share.
+        """
         return self.total(query)
 
     def count(self) -> int:
@@ -68,8 +71,9 @@ class PersonsInPasses:
         return self._first()[1]
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum over the rows, each counted once for each of its shares; rows have no
-        numbers.
+        """Return the sum over the rows and the number of persons. A row counts once for each share.
+
+        The function cannot depend on the number of a row.
         """
         shares, n = self._first()
         total, n_shares = np.zeros(asked.shape, dtype=np.int64), 0
@@ -82,7 +86,9 @@ class PersonsInPasses:
         return total, n
 
     def _first(self) -> tuple[NumbersOnDisk, int]:
-        """Return the shares of all rows, and the number of persons; the first call makes a pass."""
+        """Return the number of shares of each row, and the number of persons. The first call reads
+        all rows.
+        """
         self._spread = self._spread or spread_in_passes(
             self._rows.first(), self._key, self.share_bits
         )
@@ -90,15 +96,17 @@ class PersonsInPasses:
 
 
 class DealtPersons:
-    """Persons in passes, each at one or more clients. Every client spreads its own shares of a
-    person over the rows that it has.
+    """Persons whose rows are read in passes, each with rows at one or more clients of a simulation.
 
-    sizes : number of persons of each client, after the first pass, which is made at once.
-    n_counted : largest number of persons of all clients together, each counted at as many clients
-        as may have rows of the person.
+    Every client gives a person all shares, and spreads them over the rows that it has. The first
+    pass is made when the object is made.
+
+    sizes : number of persons of each client.
+    n_counted : largest number of persons of all clients together. Each person counts once for every
+        client that may have one of the person's rows.
     domain, share_bits : as in `answering.Records`.
 
-    Raises DataError, and any error in reading the rows.
+    Raises DataError, and any error of the rows' reader.
     """
 
     def __init__(self, rows: Rows, run: AnyRun, deal: RandomAssignment, *, source: str) -> None:
@@ -118,8 +126,9 @@ class DealtPersons:
         self._shares, self._clients = dealing.shares.on_disk(), dealing.clients.on_disk()
 
     def answers(self, query: Query) -> list[IntArray]:
-        """Return the exact answer of each client, int64 of the shape of its question, in one
-        pass.
+        """Return the exact answer of each client, in one pass.
+
+        Each is int64, with the shape of the query's question.
         """
         found, n_shares = [np.zeros(query.shape, dtype=np.int64) for _ in self.sizes], 0
         for first, X in self._rows.again():
@@ -136,10 +145,11 @@ class DealtPersons:
 
 
 class _Dealing(Spreading):
-    """Collector of the shares that each client gives its persons.
+    """Collector of the client of each row, and of the shares that this client gives the row.
 
-    clients : collects the client of each row. sizes : int64 (n_clients,), number of persons of each
-        so far. n_counted : as in `DealtPersons`.
+    clients : collector of the client of each row.
+    sizes : number of persons of each client so far, int64 (n_clients,).
+    n_counted : as in `DealtPersons`.
     """
 
     def __init__(
@@ -151,7 +161,7 @@ class _Dealing(Spreading):
         self._deal, self._dealt = deal, scratch
 
     def whole_persons(self, words: Words) -> int:
-        """Find the shares of the rows of some persons at each client, and return the number of
+        """Store client and number of shares of all rows of some persons. Return the number of
         persons.
         """
         persons, hashes = words[:, PERSON], words[:, HASH]
@@ -165,7 +175,7 @@ class _Dealing(Spreading):
         return len(n_rows)
 
     def one_person(self, part: RowsOnDisk) -> int:
-        """Find the shares of a person with many rows at each client."""
+        """Store client and number of shares of all rows of one person with many rows. Return 1."""
         dealt, found = Spill(self._dealt, WIDTH + 1), set[int]()
         for words, numbers in self.numbered(part):
             clients = self._deal.of_rows(words[:, PERSON], words[:, HASH], numbers)
@@ -187,7 +197,7 @@ class _Dealing(Spreading):
 
 
 def _of_client(dealt: Spill, client: int) -> Iterator[Words]:
-    """Return the rows that a client has of the one person whose rows were dealt."""
+    """Yield the rows that one client has, among the dealt rows of one person."""
     for words in dealt.rows(client % N_PARTS):
         mine = words[words[:, -1] == client, :-1]
         if len(mine):
@@ -195,7 +205,7 @@ def _of_client(dealt: Spill, client: int) -> Iterator[Words]:
 
 
 def in_shares(asked: Asked, X: GridArray, shares: Shares) -> IntArray:
-    """Return the sum over rows X, each added once for each of its shares."""
+    """Return the sum of `asked` over the rows X. Each row counts once for each of its shares."""
     total = np.zeros(asked.shape, dtype=np.int64)
     for share, rows in grouped(X, shares):
         if share:

@@ -1,8 +1,8 @@
-"""Rows of persons, pass after pass, with a check that each pass sees the same points of the same
-persons in the same order.
+"""Rows of persons that are read in passes.
 
+A check makes sure that each pass reads the same points of the same persons in the same order.
 Shares belong to rows by position. If rows moved between two passes, a person could have more shares
-than the noise is for.
+than the noise is planned for.
 """
 
 import os
@@ -27,10 +27,11 @@ Tag = tuple[bytes, ...]
 
 
 class Seal:
-    """Tags of all spans of rows of the first pass, under a key that only this object has.
+    """Tags of all spans of rows of the first pass.
 
-    A tag is that of Poly1305 (RFC 8439), under keys for this span alone, and is never shown. Other
-    rows have the same tag with a probability below 2**-70.
+    A tag is a Poly1305 tag (RFC 8439) with keys for one span alone. The keys come from a key that
+    only this object has, and no tag is shown. Other rows have the same tag with a probability below
+    2**-70.
     """
 
     def __init__(self) -> None:
@@ -38,13 +39,16 @@ class Seal:
         self._keys = Keystreams(os.urandom(_KEY_BYTES), _LABEL)
 
     def sealing(self, span: int, n: int) -> list[Poly1305]:
-        """Return authenticators for n sequences of numbers of a span of rows."""
+        """Return n authenticators for one span of rows, one for each sequence of numbers in it."""
         keys = self._keys.of(span.to_bytes(8, "big"), n * _KEY_BYTES)
         return [Poly1305(keys[at : at + _KEY_BYTES]) for at in range(0, len(keys), _KEY_BYTES)]
 
 
 class SealedPass:
-    """Tags of the rows of a pass so far. n_rows : number of these rows."""
+    """Tags of the rows of one pass so far.
+
+    n_rows : number of these rows.
+    """
 
     def __init__(self, seal: Seal) -> None:
         self.n_rows = 0
@@ -53,7 +57,7 @@ class SealedPass:
         self._tags: list[Tag] = []
 
     def add(self, X: GridArray, ids: Ids) -> None:
-        """Add rows, grid points (n, n_features), and their ids."""
+        """Add rows, grid points (n, n_features), with their ids."""
         start = 0
         while start < len(X):
             n = min(SPAN - self.n_rows % SPAN, len(X) - start)
@@ -70,12 +74,12 @@ class SealedPass:
                 self._end_span()
 
     def close(self) -> None:
-        """End the first pass and keep its tags."""
+        """End the first pass, and store its tags in the `Seal`."""
         self._end_span()
         self._seal.tags = self._tags
 
     def is_unbroken(self) -> bool:
-        """End a later pass; return whether its rows were those of the first."""
+        """End a later pass. Return whether its rows equal those of the first pass."""
         self._end_span()
         return self._seal.tags == self._tags
 
@@ -86,8 +90,11 @@ class SealedPass:
 
 
 class SealedRows:
-    """Rows on the grid with ids. source : of them, for messages. A pass raises DataError, and any
-    error in reading the rows.
+    """Grid points with ids, which every pass must read alike.
+
+    source : name of the rows in messages.
+
+    A pass raises DataError, and any error of the rows' reader.
     """
 
     def __init__(self, rows: Rows, source: str) -> None:
@@ -95,7 +102,7 @@ class SealedRows:
         self._rows, self._source, self._seal, self._n_rows = rows, source, Seal(), 0
 
     def first(self) -> Iterator[tuple[GridArray, Ids]]:
-        """Yield all rows with their ids, in the first pass."""
+        """Yield all rows with their ids, block by block, in the first pass."""
         sealing = SealedPass(self._seal)
         for X, ids in self._rows.with_ids():
             if ids is None:
@@ -109,8 +116,9 @@ class SealedRows:
         self._n_rows = sealing.n_rows
 
     def again(self) -> Iterator[tuple[int, GridArray]]:
-        """Yield all rows, each block with the number of its first row. Raises DataError at the end
-        if they have changed.
+        """Yield the number of the first row of each block, and the block, in a later pass.
+
+        Raises DataError, at the end or before, if the rows differ from those of the first pass.
         """
         sealing, n_rows = SealedPass(self._seal), 0
         for X, ids in self._rows.with_ids():
@@ -124,7 +132,7 @@ class SealedRows:
             raise self.changed()
 
     def changed(self) -> DataError:
-        """Return the error that a pass saw other rows than the first."""
+        """Return the error that a pass read other rows than the first pass."""
         return DataError(
             f"{self._source}: the records or their order changed after the first pass, and"
             " every pass must see the same records in the same order; copy the file to a"

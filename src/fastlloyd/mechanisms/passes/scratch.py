@@ -1,8 +1,8 @@
-"""Numbers on disk, encrypted, in a file without a name, which the system removes with the process.
+"""Encrypted numbers on disk, in a file without a name, which disappears with the process.
 
-A `Spill` sorts rows of numbers into parts, which are read again one after the other. `Collected`
-takes a number for each row of records, such as its shares, in any order, and returns them in the
-order of the rows.
+A `Spill` sorts rows of numbers into parts. Each part can be read afterwards. A `Collected` receives
+a number for each row of records, such as its number of shares, in any order. It returns the numbers
+in the order of the rows.
 """
 
 import errno
@@ -33,19 +33,22 @@ _BLOCK: Final = 64  # bytes of keystream that ChaCha20 numbers with 32 bits
 
 
 class Sheet(NamedTuple):
-    """Piece that was written at once: its start in the file, and its number."""
+    """Piece of the file that was written in one step.
+
+    start : position of the first byte in the file.
+    number : number of the sheet.
+    """
 
     start: int
     number: int
 
 
 class Scratch:
-    """File without a name in the folder for temporary files (TMPDIR), which only this process can
-    decrypt.
+    """Encrypted file without a name in the folder for temporary files (TMPDIR).
 
-    Each sheet is encrypted by ChaCha20 (RFC 8439) under a key that only this object has, with its
-    number as the nonce. `close`, or the end of the object, frees the space. Raises DataError if the
-    disk is full or cannot be used.
+    Only this object has the key. Each sheet is encrypted by ChaCha20 (RFC 8439) with its number as
+    the nonce. `close`, or the end of the object, frees the space. Raises DataError if the disk is
+    full or cannot be used.
     """
 
     def __init__(self) -> None:
@@ -56,7 +59,7 @@ class Scratch:
         self.close = weakref.finalize(self, self._file.close)
 
     def write(self, numbers: NDArray[np.unsignedinteger]) -> Sheet:
-        """Append numbers to the file."""
+        """Append numbers to the file, and return their sheet."""
         sheet = Sheet(self._end, self._sheets)
         hidden = memoryview(
             self._encrypted(sheet, 0, np.ascontiguousarray(numbers).reshape(-1).view(np.uint8))
@@ -69,7 +72,7 @@ class Scratch:
         return sheet
 
     def read(self, sheet: Sheet, first: int, n_bytes: int) -> NDArray[np.uint8]:
-        """Return bytes of a sheet, from the number `first` on."""
+        """Return `n_bytes` bytes of a sheet, from byte `first` on."""
         hidden = np.empty(n_bytes, dtype=np.uint8)
         with _on_disk():
             self._file.seek(sheet.start + first)
@@ -82,7 +85,7 @@ class Scratch:
         return np.frombuffer(self._encrypted(sheet, first, hidden), dtype=np.uint8)
 
     def _encrypted(self, sheet: Sheet, first: int, content: NDArray[np.uint8]) -> bytes:
-        """Encrypt, or decrypt, the content of a sheet from a byte on."""
+        """Encrypt or decrypt the content of a sheet, from byte `first` of the sheet on."""
         block, skipped = divmod(first, _BLOCK)
         nonce = block.to_bytes(4, "little") + sheet.number.to_bytes(12, "little")
         stream = Cipher(algorithms.ChaCha20(self._key, nonce), mode=None).encryptor()
@@ -91,8 +94,9 @@ class Scratch:
 
 
 class Spill:
-    """Rows of `width` words, uint64 (n, width), in N_PARTS parts, each in the order in which they
-    were added.
+    """Rows of `width` words, uint64 (n, width), in N_PARTS parts.
+
+    Each part keeps the order in which its rows were added.
     """
 
     def __init__(self, scratch: Scratch, width: int) -> None:
@@ -104,7 +108,10 @@ class Spill:
         self._sizes = np.zeros(N_PARTS, dtype=np.int64)
 
     def add(self, parts: NDArray[np.uint8], rows: Words) -> None:
-        """Add rows, each to the part of its number, uint8 (n,)."""
+        """Add rows.
+
+        parts : number of the part for each row, uint8 (n,).
+        """
         self._held.append((parts, rows))
         self._n_held += len(rows)
         if self._n_held >= HELD_ROWS:
@@ -116,8 +123,9 @@ class Spill:
         return int(self._sizes[part])
 
     def rows(self, part: int) -> Iterator[Words]:
-        """Yield the rows of a part in pieces of at most HELD_ROWS, as often as called; no row is
-        added afterwards.
+        """Yield the rows of a part in pieces of at most HELD_ROWS.
+
+        It may be called again, but no rows may be added afterwards.
         """
         self._write()
         row_bytes = self._width * np.dtype(np.uint64).itemsize
@@ -140,7 +148,7 @@ class Spill:
 
 
 class NumbersOnDisk:
-    """Numbers of the rows 0, 1, ...; each span of rows is a sheet."""
+    """Numbers of the rows 0, 1, ... on disk. Each span of rows is one sheet."""
 
     def __init__(self, scratch: Scratch, sheets: list[Sheet], span: int) -> None:
         self._scratch, self._sheets, self._span = scratch, sheets, span
@@ -157,19 +165,21 @@ class NumbersOnDisk:
 
 
 class Collected:
-    """Numbers of rows as they are found; numbers added to one row are summed, from 0."""
+    """Collector of a number for each row, from 0. Numbers that are added to the same row are
+    summed.
+    """
 
     def __init__(self, n_rows: int) -> None:
         self._n_rows, self._span = n_rows, max(SPAN, -(-n_rows // N_PARTS))
         self._found = Spill(Scratch(), 1)
 
     def add(self, rows: NDArray[np.uint64], numbers: Numbers) -> None:
-        """Add numbers to rows, uint64 (n,)."""
+        """Add numbers to the rows with the numbers `rows`, uint64 (n,)."""
         parts = (rows // np.uint64(self._span)).astype(np.uint8)
         self._found.add(parts, (rows << _BITS | numbers)[:, np.newaxis])
 
     def on_disk(self) -> NumbersOnDisk:
-        """Return all numbers, on disk."""
+        """Return the numbers of all rows in order, stored on disk."""
         scratch, sheets = Scratch(), list[Sheet]()
         for part, first in enumerate(range(0, self._n_rows, self._span)):
             numbers = np.zeros(min(self._span, self._n_rows - first), dtype=np.uint16)
@@ -182,7 +192,7 @@ class Collected:
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Turn errors of the file system into DataError."""
+    """Convert errors of the file system to DataError."""
     try:
         yield
     except OSError as error:

@@ -1,11 +1,10 @@
-"""Shares of rows that are read in passes: equal bit for bit to those of `mechanisms.spread`, in
-memory that does not grow with the rows.
+"""Shares of rows that are read in passes, equal bit for bit to those of `mechanisms.spread`.
 
-A row is stored on disk as four words: the 128 bits of its person, its 64-bit hash, and its number.
-Rows are sorted into parts by the first byte of the person, and a part that is still too large by
-the next byte, until the rows of whole persons fit into memory. If one person has too many rows,
-they are sorted into parts by their hash instead. Of each part, only the rows that may get one share
-more are kept.
+The memory used does not grow with the number of rows. A row is stored on disk as four words: the
+128 bits of its person, its 64-bit hash, and its number. Rows are sorted into parts by the first
+byte of the person. A part that is too large is sorted by the next byte, until the rows of whole
+persons fit into memory. If one person has too many rows, they are sorted by their hash instead. In
+each part, only the rows that may get one more share are kept.
 """
 
 import os
@@ -35,8 +34,10 @@ _FIRST_OF_HASH = 16  # of the bytes of a row, after those of the person
 
 
 class RowsOnDisk(NamedTuple):
-    """Rows on disk. n_rows : their number. pieces : returns their words in pieces, in the order of
-    their numbers, as often as called.
+    """Rows that are stored on disk.
+
+    n_rows : number of rows.
+    pieces : function that returns the words of the rows in pieces, in the order of the rows.
     """
 
     n_rows: int
@@ -46,10 +47,14 @@ class RowsOnDisk(NamedTuple):
 def spread_in_passes(
     rows: Iterable[tuple[GridArray, Ids]], key: bytes, weight_bits: int
 ) -> tuple[NumbersOnDisk, int]:
-    """Return the shares of each row and the number of persons, as `mechanisms.spread.shares_of`
-    does, in one pass.
+    """Return the number of shares of each row, and the number of persons, after one pass.
 
-    Raises DataError if the disk is full, and any error in reading the rows.
+    The results are those of `mechanisms.spread.shares_of`.
+
+    key : key of `mechanisms.spread.spread_key`.
+    weight_bits : base-2 logarithm of the number of shares of a person.
+
+    Raises DataError if the disk is full, and any error of the rows' reader.
     """
     scratch = Scratch()
     try:
@@ -63,8 +68,9 @@ def spread_in_passes(
 
 
 def count_persons(ids: Iterable[Ids]) -> int:
-    """Count the persons in one pass over the ids of all rows. Raises the errors of
-    `spread_in_passes`.
+    """Return the number of persons, after one pass over the ids of all rows.
+
+    Raises the errors of `spread_in_passes`.
     """
     return spread_in_passes(
         ((np.empty((len(each), 0), dtype=np.int64), each) for each in ids), os.urandom(32), 1
@@ -74,8 +80,9 @@ def count_persons(ids: Iterable[Ids]) -> int:
 def waiting(
     scratch: Scratch, rows: Iterable[tuple[GridArray, Ids]], key: bytes
 ) -> tuple[int, Iterator[RowsOnDisk]]:
-    """Write the rows to disk in parts by the first byte of their person; return the number of rows,
-    and the parts.
+    """Write the rows to disk in parts, by the first byte of their person.
+
+    Returns the number of rows, and the parts.
     """
     found, n_rows = Spill(scratch, WIDTH), 0
     for X, ids in rows:
@@ -89,7 +96,7 @@ def waiting(
 
 
 def _persons(ids: Ids, key: bytes) -> Words:
-    """Return the `person_hashes` of each row; each person of a block is hashed once."""
+    """Return the `person_hashes` of each row. Each person of a block is hashed once."""
     numbers: dict[bytes, int] = {}
     persons = [numbers.setdefault(each, len(numbers)) for each in ids.texts()]
     return person_hashes(list(numbers), key)[persons]
@@ -109,7 +116,10 @@ class Spreading:
         self._scratch, self._bits = scratch, weight_bits
 
     def settle(self, part: RowsOnDisk, byte: int) -> None:
-        """Find the shares of all rows of a part. byte : byte of the person to sort by next."""
+        """Compute the shares of all rows of a part.
+
+        byte : number of the byte of the person by which a large part is sorted next.
+        """
         if part.n_rows <= MOST_ROWS:
             self.n_persons += self.whole_persons(np.concatenate(list(part.pieces())))
         elif _are_equal(part, PERSON):
@@ -119,7 +129,7 @@ class Spreading:
                 self.settle(smaller, byte + 1)
 
     def whole_persons(self, words: Words) -> int:
-        """Find the shares of all rows of some persons, uint64 (n, 4); return the number of
+        """Compute the shares of all rows of some persons, uint64 (n, 4). Return the number of
         persons.
         """
         shares, n_persons = spread(words[:, PERSON], words[:, HASH], self._bits)
@@ -127,8 +137,9 @@ class Spreading:
         return n_persons
 
     def one_person(self, part: RowsOnDisk) -> int:
-        """Find the shares of a person with many rows: all get the same number, and the first rows
-        one more.
+        """Compute the shares of a person with many rows. Return 1.
+
+        All rows get the same number of shares, and the first rows one more.
         """
         least, left = divmod(1 << self._bits, part.n_rows)
         for words in part.pieces():
@@ -143,10 +154,12 @@ class Spreading:
     def numbered(
         self, part: RowsOnDisk, byte: int = _FIRST_OF_HASH
     ) -> Iterator[tuple[Words, IntArray]]:
-        """Yield the rows of one person in pieces, each row with its number among those of its hash,
-        int64 (n,).
+        """Yield the rows of one person in pieces, each row with its number among rows of equal
+        hash.
 
-        byte : byte of person and hash to sort by next.
+        The numbers are int64 (n,).
+
+        byte : number of the byte of person and hash by which a large part is sorted next.
         """
         if part.n_rows <= MOST_ROWS:
             words = np.concatenate(list(part.pieces()))
@@ -162,7 +175,7 @@ class Spreading:
                 yield from self.numbered(smaller, byte + 1)
 
     def _sorted(self, part: RowsOnDisk, byte: int) -> Iterator[RowsOnDisk]:
-        """Sort the rows of a part into parts by a byte."""
+        """Return the parts into which the rows of a part are sorted by one byte."""
         smaller = Spill(self._scratch, WIDTH)
         for words in part.pieces():
             smaller.add(_byte(words, byte), words)
@@ -178,13 +191,13 @@ def _parts(spill: Spill) -> Iterator[RowsOnDisk]:
 
 
 def _byte(words: Words, byte: int) -> NDArray[np.uint8]:
-    """Return a byte of each row; the first one of a word is its highest."""
+    """Return one byte of each row. Byte 0 of a word is its highest byte."""
     word, within = divmod(byte, 8)
     return (words[:, word] >> np.uint64(56 - 8 * within)).astype(np.uint8)
 
 
 def _are_equal(part: RowsOnDisk, of: int | slice) -> bool:
-    """Return whether all rows have equal words in the column, or columns, `of`."""
+    """Return whether all rows are equal in the columns `of`."""
     first = next(iter(part.pieces()))[0, of]
     return all((words[:, of] == first).all() for words in part.pieces())
 

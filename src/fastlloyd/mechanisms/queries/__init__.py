@@ -1,1 +1,1 @@
-"""Queries of records: integer sums whose sensitivity is known before the run."""
+"""Queries for records: integer sums whose sensitivity is known before the run."""

@@ -1,4 +1,4 @@
-"""Spread of the records around a centre: sums of clipped functions of x - g."""
+"""Questions about the spread of records around a centre g: sums of clipped functions of x - g."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +19,9 @@ from fastlloyd.mechanisms.queries.spaces import radius
 
 @dataclass(frozen=True, kw_only=True)
 class _Centred(Question):
-    """Base of queries with the parameters `centre` g within the box, and `radius`. Answers are (1,
-    number of columns).
+    """Base of questions with the parameters `centre`, g within the box, and `radius`.
+
+    The answer has one row.
     """
 
     domain: Domain
@@ -36,7 +37,7 @@ class _Centred(Question):
         return symmetric("centre", limits.shape, limits), radius(limits)
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
-        """Return the exact sum over the rows of X, taken relative to the centre and clipped at the
+        """Return the exact sum over the rows x of X, of a function of x - centre clipped to the
         radius.
         """
 
@@ -50,7 +51,7 @@ class _Centred(Question):
 
     @property
     def _room(self) -> tuple[int, int]:
-        """Shape of the sum."""
+        """Shape of the sum that `_of_block` returns."""
         return self.shape
 
     def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
@@ -62,16 +63,19 @@ class _Centred(Question):
         raise NotImplementedError
 
     def _columns(self, total: IntArray) -> IntArray:
-        """Return the answer, from the sum over all records."""
+        """Return the answer in its columns.
+
+        total : sum over all records, in the shape of `_of_block`.
+        """
         return total
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedLengths(_Centred):
-    """Sum over the records of min(|x - centre|, radius): (1, 1), radius / units grid units.
+    """Question for the sum of min(|x - centre|, radius) over the records.
 
-    A record adds a number from 0 to `units`: added, removed or replaced, it moves the sum by at
-    most that.
+    The answer is one number in units of radius / units grid units. A record adds an integer from 0
+    to `units`. So adding, removing or replacing a record changes the sum by at most `units`.
     """
 
     parts: ClassVar[tuple[int, ...]] = (1,)
@@ -86,22 +90,25 @@ class ClippedLengths(_Centred):
         return np.array([clipped_lengths(Z, radius, self.units).sum()])
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Return the inequalities: a record adds 0 to `units`."""
+        """Return inequalities that every exact answer satisfies: a record adds from 0 to
+        `units`.
+        """
         return parts_of_records(answer, 0, self.units, n_records)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedSquares(_Centred):
-    """Sum over the records of z * z, coordinate by coordinate, z = clip(x - centre): (1, d),
-    (radius / units)**2 each.
+    """Question for the sum of z_j**2 over the records, for each feature j, with z = clip(x -
+    centre).
 
-    |z * z|_2 <= |z * z|_1 = |z|_2**2 <= units**2. No entry is negative, so two records differ by
-    at most sqrt(2) times that, and in one dimension by no more than that.
+    The answer is (1, d), in units of (radius / units)**2. The squares of one record are a vector s
+    >= 0 with |s|_2 <= |s|_1 = |z|_2**2 <= units**2. Two such vectors differ by at most sqrt(2)
+    units**2, and in one dimension by at most units**2.
     """
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """One part, with a column per feature."""
+        """Number of columns of the only part, one for each feature."""
         return (self.domain.n_features,)
 
     @cached_property
@@ -116,7 +123,10 @@ class ClippedSquares(_Centred):
         return squares
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Return the inequalities: a record adds squares whose sum |z|**2 is at most units**2."""
+        """Return inequalities that every exact answer satisfies.
+
+        A record adds squares whose sum |z|**2 is at most units**2.
+        """
         return parts_of_records(answer, 0, self.units**2, n_records)
 
 
@@ -135,14 +145,15 @@ class SecondMoment(_Centred):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Columns of the diagonal, and of the entries above it (none for one feature)."""
+        """Numbers of entries on the diagonal, and above it (none for one feature)."""
         d = self.domain.n_features
         return d, d * (d - 1) // 2
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """Return the sensitivity derived in the docstring of the class. An entry above the diagonal
-        has |z_i z_j| <= (z_i**2 + z_j**2) / 2.
+        """Sensitivity derived in the docstring of the class.
+
+        An entry above the diagonal has |z_i z_j| <= (z_i**2 + z_j**2) / 2.
         """
         U = self.units
         return Sensitivity(

@@ -1,19 +1,19 @@
-"""Vectors clipped to a radius and normalised to integers, which bounds the length of a record.
+"""Vectors that are clipped to a radius and normalised to integers, which bounds their length.
 
-Compiled code, `clustering/compiled/clipping.py`, gives the same integers.
+Compiled code in `clustering/compiled/clipping.py` gives the same integers.
 
-    clip(z) = z units / max(radius, |z|), rounded towards zero coordinate by coordinate, with |z|
-    rounded up to an integer.
+    clip(z) = z units / max(radius, |z|)
 
-Each coordinate is at most units |z_i| / |z| in magnitude, so the integer vector is never longer
-than `units`, without any rounding error. Float64 holds only integers, apart from the quotient and
-the root. For these two, IEEE 754's correct rounding suffices:
+Each coordinate is rounded towards zero, and |z| is rounded up to an integer. So each coordinate is
+at most units |z_i| / |z| in magnitude. The integer vector is never longer than `units`, without any
+rounding error. Float64 holds only integers, apart from the quotient and the root. For these two,
+IEEE 754's correct rounding suffices:
 
 - For integers 0 <= a, 0 < b, a + b < 2**53, floor(fl(a / b)) = floor(a / b).
-- For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more, and
-  comparing its square decides.
+- For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more. A comparison
+  of its square with n decides.
 
-Proofs: docs/proofs/clipped-queries.md.
+Proofs are in docs/proofs/clipped-queries.md.
 """
 
 from collections.abc import Iterator
@@ -33,8 +33,9 @@ LEAST_ROWS = 256  # of them
 
 
 def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
-    """Yield x - centre for all records of X (n, d), in blocks, float64 (n_i, d) in the memory order
-    of X.
+    """Yield x - centre for all records x of X (n, d), in blocks.
+
+    A block is float64 (n_i, d), in the memory order of X.
     """
     g = centre.astype(np.float64)
     for start, stop in blocks(len(X), X.shape[1], None):
@@ -52,11 +53,14 @@ def clipped_offsets(
     radius: int,
     units: int,
 ) -> Iterator[tuple[int, NDArray[np.int32]]]:
-    """Yield clip(x - c) for the records X[start:stop] and their points c among C (k, d), by
-    compiled code.
+    """Yield the clipped offsets of the records X[start:stop] from their points, by compiled code.
 
-    owners : (n,), index of the point of each record. Each block comes with the position of its
-        first record, as int32 (d, n_i), which the next block overwrites.
+    Each block comes with the position of its first record. A block is int32 (d, n_i), and the next
+    one overwrites it.
+
+    owners : number of the point of each record, (n,).
+    C : points, (k, d).
+    radius, units : as in `clip`.
     """
     from fastlloyd.clustering.compiled.clipping import clip_offsets
 
@@ -75,11 +79,11 @@ def clipped_offsets(
 
 
 def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
-    """Return the clipped and normalised rows of Z, which is overwritten: integers whose squared
-    norms are at most units**2.
+    """Return the clipped and normalised rows of Z: integers with squared norms of at most units**2.
 
-    Z : float64 (n, r), integers with squared norms below 2**53. radius : 1 to 2**27, in the units
-        of Z.
+    Z : integers with squared norms below 2**53, float64 (n, r), which are overwritten.
+    radius : radius from 1 to 2**27, in the units of Z.
+    units : norm of a clipped row.
     """
     lengths = np.maximum(ceil_norms(Z), radius)
     Z *= units
@@ -90,8 +94,9 @@ def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
 
 
 def clipped_lengths(Z: FloatArray, radius: int, units: int) -> FloatArray:
-    """Return min(|z|, radius) units / radius of each row, with |z| and then the result rounded
-    down: integers from 0 to `units`.
+    """Return min(|z|, radius) units / radius for each row z of Z: integers from 0 to `units`.
+
+    |z| is rounded down, and then the result is rounded down.
     """
     lengths = np.minimum(floor_norms(Z), radius)
     scaled: FloatArray = np.floor(lengths * units / radius)
@@ -99,20 +104,21 @@ def clipped_lengths(Z: FloatArray, radius: int, units: int) -> FloatArray:
 
 
 def squared_norms(Z: FloatArray) -> FloatArray:
-    """Return squared norms of the rows, exact for integers in any order of addition as long as they
-    are below 2**53.
+    """Return the squared norms of the rows of Z.
+
+    For integers below 2**53 they are exact, in any order of addition.
     """
     squares: FloatArray = np.einsum("ij,ij->i", Z, Z)
     return squares
 
 
 def floor_norms(Z: FloatArray) -> FloatArray:
-    """Return the largest integers not above the rows' norms."""
+    """Return the norm of each row of Z, rounded down to an integer."""
     return integer_roots(squared_norms(Z))
 
 
 def ceil_norms(Z: FloatArray) -> FloatArray:
-    """Return the smallest integers not below the rows' norms."""
+    """Return the norm of each row of Z, rounded up to an integer."""
     squares = squared_norms(Z)
     roots = integer_roots(squares)
     roots += roots * roots < squares
@@ -127,9 +133,9 @@ def integer_roots(squares: FloatArray) -> FloatArray:
 
 
 def check_units(units: int) -> None:
-    """Raise PlanError for an integer radius with which a product would not be exact.
+    """Raise PlanError if products with this number of units would not be exact.
 
-    It must be even, so that half its square is an integer.
+    The number must be even, so that half its square is an integer.
     """
     if type(units) is not int or not 2 <= units <= MAX_UNITS or units % 2:
         raise PlanError(f"units is {units!r:.40}; expected an even number from 2 to {MAX_UNITS}")
@@ -140,14 +146,15 @@ def _round_towards_zero(values: FloatArray) -> None:
 
 
 def _check_lengths(Z: FloatArray, units: int) -> None:
-    """Check the lengths of clipped vectors, although they are proven: privacy depends on them, and
-    they depend on how a machine divides.
+    """Raise AssertionError if a clipped vector is longer than `units`.
+
+    The bound is proven for IEEE 754. Privacy depends on it, so it is checked on each machine.
     """
     check_largest(squared_norms(Z).max(initial=0.0), units)
 
 
 def check_largest(square: float, units: int) -> None:
-    """Check the largest squared norm of some clipped vectors."""
+    """Raise AssertionError if the largest squared norm of some clipped vectors exceeds units**2."""
     if square > units**2:
         raise AssertionError(
             "this machine does not divide as IEEE 754 requires: a clipped vector is too long"

@@ -1,4 +1,4 @@
-"""Histograms of each feature: counts in the nodes of a tree of equal intervals, level by level."""
+"""Question for a histogram of each feature: counts in a tree of equal intervals, level by level."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,16 +24,18 @@ MAX_LEVELS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Histograms(Question):
-    """Number of records per feature in each node of `n_levels` levels of 8, 64, 512, ... nodes: (d,
-    8 + 64 + ...).
+    """Question for the number of records in each node of a tree of intervals, for each feature.
 
-    Parameters: `start` and `step`, int64 (d,), grid units. The nodes of the last level, the leaves,
-    are intervals of `step` from `start` on. Leaf 0 also takes all values below, and the last leaf
-    all values above. A node of another level is eight of the next one. Counts are on a grid of
-    2**-count_bits records, a part per level.
+    Levels have 8, 64, 512, ... nodes, so the answer is (d, 8 + 64 + ...), with one part for each
+    level. Counts are in units of 2**-count_bits records.
 
-    One record added or removed changes one node per feature and level by 2**count_bits. One
-    replaced changes two.
+    The parameters are `start` and `step`, int64 (d,), in grid units. The nodes of the last level,
+    the leaves, are intervals of width `step` from `start` on. Leaf 0 also counts all values below,
+    and the last leaf all values above. A node of another level is the union of eight nodes of the
+    next level.
+
+    Adding or removing a record changes one node for each feature and level by 2**count_bits.
+    Replacing a record changes two nodes.
     """
 
     domain: Domain
@@ -50,13 +52,14 @@ class Histograms(Question):
 
     @cached_property
     def n_leaves(self) -> int:
-        """Nodes of the last level."""
+        """Number of nodes of the last level."""
         return int(BRANCHES**self.n_levels)
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Parameters `start`, within the box, and `step`, with which the leaves do not reach beyond
-        the box.
+        """Parameters `start`, within the box, and `step`.
+
+        `step` is so small that the leaves do not extend beyond the box.
         """
         B, shape = self.domain.half_widths, (self.domain.n_features,)
         start = Parameter(name="start", shape=shape, least=-B, most=B.copy())
@@ -66,18 +69,19 @@ class Histograms(Question):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: one per feature."""
+        """Number of rows of the answer, one for each feature."""
         return self.domain.n_features
 
     @cached_property
     def parts(self) -> tuple[int, ...]:
-        """The nodes of each level."""
+        """Number of nodes of each level."""
         return tuple(BRANCHES**level for level in range(1, self.n_levels + 1))
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """Return the sensitivity of the class: d nodes of every level change at once, each by its
-        full bound.
+        """Sensitivity derived in the docstring of the class.
+
+        d nodes of every level change at once, each by its full bound.
         """
         one, d = 1 << self.count_bits, self.domain.n_features
         return Sensitivity(
@@ -87,8 +91,10 @@ class Histograms(Question):
         )
 
     def answer(self, X: GridArray, *, start: IntArray, step: IntArray) -> IntArray:
-        """Return the exact number of records in each node of every level, one row per feature, in
-        units of 2**-count_bits records.
+        """Return the exact number of records in each node of every level, with one row for each
+        feature.
+
+        Counts are in units of 2**-count_bits records.
         """
         ends = list(zip(start.tolist(), step.tolist(), strict=True))
 
@@ -106,14 +112,17 @@ class Histograms(Question):
         return np.concatenate(levels, axis=1) << self.count_bits
 
     def _leaves(self, x: GridArray, start: int, step: int) -> NDArray[np.int64]:
-        """Return the leaf of each value of a feature, (n,), by integer division, so that edges are
-        exact.
+        """Return the leaf of each value of a feature, (n,).
+
+        Integer division makes the edges exact.
         """
         return np.clip((x.astype(np.int64) - start) // step, 0, self.n_leaves - 1)
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Return the inequalities: no count is below 0, a level of a feature counts every record
-        once, and a node is the sum of its children.
+        """Return inequalities that every exact answer satisfies.
+
+        No count is below 0. A level of a feature counts every record once. A node is the sum of its
+        children.
         """
         levels = np.split(answer.astype(np.float64), np.cumsum(self.parts)[:-1], axis=1)
         most = np.array([float(n_records << self.count_bits)])

@@ -1,8 +1,8 @@
 """Linear inequalities between the entries of an exact answer, for all records and parameters.
 
-A noisy answer breaks them by at most what noise can do, unless it is not the answer of records.
-Each kind of question lists its own (`Question.inequalities`), at most twice as many as its answer
-has entries.
+A noisy answer can break them by no more than the noise, unless it is not the answer of records.
+`Question.inequalities` lists those of each kind of question. There are at most twice as many as the
+answer has entries.
 """
 
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """Inequality left <= right, entry by entry. An absolute value on the left makes two
-    inequalities.
+    """Inequality left <= right between arrays, entry by entry.
 
-    left, right : float64, linear in the answer otherwise. terms : the terms of left - right, with
-        weights that broadcast to it.
+    left, right : linear functions of the answer, float64. The left side may have an absolute value,
+        and then stands for two inequalities.
+    terms : terms of left - right, with weights that broadcast to its shape.
     """
 
     left: FloatArray
@@ -43,8 +43,11 @@ class Inequality:
 def parts_of_records(
     entries: IntArray, part: int, most: int, n_records: int
 ) -> tuple[Inequality, ...]:
-    """Return the inequalities if a record adds nothing below 0 to these entries of a part, and at
-    most `most` to all of them together.
+    """Return inequalities for entries to which a record adds no negative number.
+
+    part : number of the part that has the entries.
+    most : largest number that a record adds to all entries together.
+    n_records : largest number of records.
     """
     total = float(sum(entries.ravel().tolist()))  # Python's integers: they do not wrap around
     return (
@@ -60,9 +63,10 @@ def parts_of_records(
 def sums_and_counts(
     answer: IntArray, bounds: IntArray, one: int, n_records: int
 ) -> tuple[Inequality, ...]:
-    """Return the inequalities for rows of sums and, last, a count in units of 1 / one.
+    """Return inequalities for rows of sums, with a count in the last column.
 
-    A record adds at most `bounds` and `one`, to at most one row. So |sum| <= bounds (count / one).
+    A record adds to one row at most: at most `bounds` to the sums and `one` to the count. So |sum|
+    <= bounds (count / one).
     """
     sums, counts = answer[:, :-1].astype(np.float64), answer[:, -1]
     weights = bounds / one

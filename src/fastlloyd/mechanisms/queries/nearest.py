@@ -1,6 +1,4 @@
-"""Questions about the records nearest to each of some points: their number, and their clipped
-offsets.
-"""
+"""Questions about the records nearest to given points: their number, and their clipped offsets."""
 
 import math
 from dataclasses import dataclass
@@ -30,10 +28,10 @@ RECORDS_PER_SUM = 64  # with fewer, adding up what threads found takes longer th
 
 @dataclass(frozen=True, kw_only=True)
 class Votes(Question):
-    """Number of records nearest to each candidate, ties to the lowest index: (m, 1), on a grid of
-    2**-count_bits records.
+    """Question for the number of records nearest to each of m candidates (ties: lowest index).
 
-    One record added or removed moves one entry by 2**count_bits; one replaced moves two.
+    The answer is (m, 1), in units of 2**-count_bits records. Adding or removing a record changes
+    one entry by 2**count_bits. Replacing a record changes at most two entries.
     """
 
     parts: ClassVar[tuple[int, ...]] = (1,)
@@ -46,8 +44,10 @@ class Votes(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Parameters: `candidates` among the points of the space, int64 (n_candidates,
-        n_coordinates), and those of the space.
+        """Parameter `candidates`, int64 (n_candidates, n_coordinates), and the parameters of the
+        space.
+
+        Candidates are points of the space.
         """
         limits = self.space.limits
         return (
@@ -57,7 +57,7 @@ class Votes(Question):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: one per candidate."""
+        """Number of rows of the answer, one for each candidate."""
         return self.n_candidates
 
     @cached_property
@@ -67,8 +67,8 @@ class Votes(Question):
         return Sensitivity(entries=(one,), added=((one**2,),), replaced=((2 * one**2,),))
 
     def answer(self, X: GridArray, *, candidates: IntArray, **frame: IntArray) -> IntArray:
-        """Return the exact number of records nearest to each candidate, in units of 2**-count_bits
-        records.
+        """Return the exact number of records nearest to each candidate, in units of
+        2**-count_bits.
         """
         labels = kernels.assign(self.space.place(X, **frame), candidates, limits=self.space.limits)
         return (
@@ -106,8 +106,10 @@ class ClippedOffsets(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Parameters: `centroids` among the space's points, int64 (n_clusters, n_coordinates),
-        `radius`, and those of the space.
+        """Parameters `centroids`, int64 (n_clusters, n_coordinates), and `radius`, and those of the
+        space.
+
+        Centroids are points of the space.
         """
         limits = self.space.limits
         centroids = symmetric("centroids", (self.n_clusters, len(limits)), limits)
@@ -115,12 +117,12 @@ class ClippedOffsets(Question):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: one per cluster."""
+        """Number of rows of the answer, one for each cluster."""
         return self.n_clusters
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Sums and counts."""
+        """Numbers of columns of sums and of counts."""
         return len(self.space.limits), 1
 
     @cached_property
@@ -134,9 +136,7 @@ class ClippedOffsets(Question):
     def answer(
         self, X: GridArray, *, centroids: IntArray, radius: int, **frame: IntArray
     ) -> IntArray:
-        """Return the exact sum of clipped offsets, and the count, of the records nearest to each
-        centroid.
-        """
+        """Return the exact sum of clipped offsets, and the count, for each cluster."""
         points = self.space.place(X, **frame)
         labels = kernels.assign(points, centroids, limits=self.space.limits)
         compiled = points.dtype.kind == "i" and is_compiled(points.size)
@@ -147,7 +147,10 @@ class ClippedOffsets(Question):
         return totals
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Return the inequalities of sums and counts. No coordinate of z is longer than z."""
+        """Return inequalities between sums and counts that every exact answer satisfies.
+
+        No coordinate of z exceeds |z| in magnitude.
+        """
         bounds = np.full(len(self.space.limits), self.units)
         return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)
 
@@ -155,7 +158,7 @@ class ClippedOffsets(Question):
 def _plain_sums(
     points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int
 ) -> IntArray:
-    """Return sums of clipped offsets and, in the last column, counts (k, r + 1)."""
+    """Return the sums of clipped offsets and, in the last column, the counts, (k, r + 1)."""
     C = centroids.astype(np.float64)
     sums = np.zeros(centroids.shape, dtype=np.int64)
     for start, stop in kernels.blocks(len(points), len(C[0]), None):
@@ -169,7 +172,7 @@ def _plain_sums(
 def _compiled_sums(
     points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int
 ) -> IntArray:
-    """Return the integers of `_plain_sums`, computed on all cores, for many records per sum."""
+    """Return the result of `_plain_sums`, computed on all cores, for many records per sum."""
 
     def of_span(start: int, stop: int) -> IntArray:
         sums = ClusterSums((len(centroids), centroids.shape[1]), units, by_feature=True)
@@ -181,7 +184,10 @@ def _compiled_sums(
 
 
 def check_count(name: str, value: int, count_bits: int) -> None:
-    """Raise PlanError for a number of rows, or a grid of counts, that is too large for any run."""
+    """Raise PlanError if a number of points, or `count_bits`, is too large for any run.
+
+    name : name of the number in the message.
+    """
     if type(value) is not int or not 1 <= value <= MAX_POINTS:
         raise PlanError(f"{name} is {value!r:.40}; expected 1 to {MAX_POINTS}")
     if type(count_bits) is not int or not 0 <= count_bits <= MAX_COUNT_BITS:
@@ -189,8 +195,11 @@ def check_count(name: str, value: int, count_bits: int) -> None:
 
 
 def _sums_by_owner(Z: FloatArray, owners: NDArray[np.int32], k: int) -> IntArray:
-    """Return the rows of Z added up by owner, int64 (k, r): integers below 2**53, exact in any
-    order.
+    """Return the sum of the rows of Z of each owner, int64 (k, r).
+
+    All partial sums are integers below 2**53, so the result is exact in any order of addition.
+
+    owners : owner of each row, from 0.
     """
     r = Z.shape[1]
     # in the memory order of Z, so that neither is copied below

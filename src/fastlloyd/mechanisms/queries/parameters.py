@@ -1,9 +1,8 @@
-"""Parameters that a query takes from earlier answers: integers of known number and range, checked
-before use.
+"""Parameters of a query that follow from earlier answers: integers in known ranges.
 
 The client that computes the parameters may err or cheat. For *every* value in range, one record
-changes an answer by at most the sensitivity, and no product of integers wraps. A value out of range
-is refused. So a wrong parameter costs accuracy, never privacy.
+changes an answer by at most the sensitivity, and no product of integers wraps around. A value out
+of range is refused. So a wrong parameter costs accuracy, never privacy.
 """
 
 import math
@@ -22,9 +21,9 @@ Value = int | IntArray
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One parameter: its name, its shape, and the range of its entries.
 
-    shape : () for a Python int, otherwise that of an int64 array.
-    least, most : range of every entry, both ends included; integers that broadcast to the shape.
-    column_square : largest squared norm of a column of a matrix, or None for any.
+    shape : () for a Python int, otherwise the shape of an int64 array.
+    least, most : smallest and largest value of an entry, integers that broadcast to the shape.
+    column_square : largest squared norm of a column of a matrix, or None for no limit.
     """
 
     name: str
@@ -40,21 +39,21 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def size(self) -> int:
-        """Number of its integers."""
+        """Number of integers of the parameter."""
         return math.prod(self.shape)
 
     @cached_property
     def dtype(self) -> np.dtype[np.signedinteger]:
-        """Type in which the integers travel: 4 bytes, or 8 if their range is wider,
-        little-endian.
+        """Type in which the integers are sent: little-endian, 4 bytes, or 8 if the range is
+        wider.
         """
         reach = max(int(np.abs(self.least).max(initial=0)), int(np.abs(self.most).max(initial=0)))
         return np.dtype("<i4") if reach < 1 << 31 else np.dtype("<i8")
 
     def check(self, value: Value) -> Value:
-        """Return the value; an array is copied, so that no other code can change it.
+        """Return the value after a check. An array is copied, so that no other code can change it.
 
-        Raises OverflowRisk, which shows no value.
+        Raises OverflowRisk. The message shows no value.
         """
         if self.shape == ():
             if type(value) is not int or not self.least <= value <= self.most:
@@ -82,13 +81,14 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def _longest_column(V: IntArray) -> int:
-    """Return the largest squared norm of a column, in Python's integers."""
+    """Return the largest squared norm of a column, as an exact integer."""
     columns: list[list[int]] = V.T.tolist()
     return max((sum(v * v for v in column) for column in columns), default=0)
 
 
 def symmetric(name: str, shape: tuple[int, ...], limits: IntArray) -> Parameter:
-    """Return the parameter of points whose coordinates are in [-limit, limit], one limit for each
-    coordinate of the last axis.
+    """Return a parameter for points whose coordinates are in [-limit, limit].
+
+    limits : limit of each coordinate of the last axis.
     """
     return Parameter(name=name, shape=shape, least=-limits, most=limits.copy())

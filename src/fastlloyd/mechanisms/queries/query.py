@@ -1,5 +1,4 @@
-"""Questions and queries: a plan fixes a question, and parameters in range turn it into a query for
-records.
+"""Questions and queries. A plan fixes a question, and parameters turn it into a query for records.
 
 The server knows the question of every round, with shape, parts and sensitivity, and never the
 parameters. Answers of disjoint sets of records add up to the answer of their union.
@@ -24,23 +23,21 @@ MAX_BLOCK_RECORDS = 1 << 30
 
 
 class Question:
-    """Everything of a query except its parameters, fixed by the plan."""
+    """Part of a query that the plan fixes: everything except the parameters."""
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Return the parameters of the question, in the order in which they are sent."""
+        """Parameters of the question, in the order in which they are sent."""
         raise NotImplementedError
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows of the answer."""
+        """Number of rows of the answer."""
         return 1
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Return the number of columns of each part of the answer. The entries of a part get noise
-        of one scale.
-        """
+        """Number of columns of each part of the answer. All noise in a part has the same scale."""
         raise NotImplementedError
 
     @cached_property
@@ -50,13 +47,15 @@ class Question:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Return the largest change of the answer by one record, for all parameters in range."""
+        """Largest change of the answer by one record, for all parameters in range."""
         raise NotImplementedError
 
     @property
     def answer(self) -> Callable[..., IntArray]:
-        """Return the exact answer, int64, for grid points X, int32 or int64 (n, n_features), and
-        checked parameters by name.
+        """Function that returns the exact answer, int64.
+
+        Its arguments are grid points X, int32 or int64 (n, n_features), and checked parameters by
+        name.
         """
         raise NotImplementedError
 
@@ -66,20 +65,21 @@ class Question:
         answer: IntArray,  # noqa: ARG002
         n_records: int,  # noqa: ARG002
     ) -> tuple[Inequality, ...]:
-        """Return the inequalities that hold for an `answer` without noise over at most `n_records`
-        records, for all parameters in range.
+        """Return inequalities that hold for every exact answer of at most `n_records` records.
+
+        They hold for all parameters in range.
         """
         return ()
 
     @property
     def digest_prefix(self) -> bytes:
-        """Return the bytes before the parameters in the digest of a query."""
+        """Bytes that come before the parameters in the digest of a query."""
         return b"fastlloyd/v1/parameters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Question with its parameters, by name; arrays are copied.
+    """Question with its parameters by name. Arrays are copied.
 
     Raises OverflowRisk if a parameter is missing, unknown or out of its range.
     """
@@ -100,8 +100,9 @@ class Query:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the parameters in their order as little-endian int64, 32 bytes; the masks of
-        the answer are bound to it.
+        """SHA-256 of the parameters in their order, as little-endian int64, 32 bytes.
+
+        The masks of the answer depend on it.
         """
         values = (np.asarray(value, dtype="<i8").tobytes() for value in self.values.values())
         return hashlib.sha256(self.question.digest_prefix + b"".join(values)).digest()
@@ -113,8 +114,9 @@ class Query:
 
     # see `answering.Asked`
     def evaluate(self, X: GridArray, first: int = 0) -> IntArray:  # noqa: ARG002
-        """Return the exact answer for grid points X of the question's domain (`Domain.check_grid`),
-        int64 of the question's shape.
+        """Return the exact answer, int64, with the shape of the question.
+
+        X : grid points of the question's domain (`Domain.check_grid`).
         """
         if len(X) > MAX_BLOCK_RECORDS:
             raise DataError(
@@ -124,17 +126,17 @@ class Query:
 
 
 def ask(question: Question, **values: Value) -> Query:
-    """Return the query with these parameters (`Query`)."""
+    """Return the query with this question and these parameters."""
     return Query(question=question, values=values)
 
 
 @dataclass(frozen=True, kw_only=True)
 class InShares(Question):
-    """Wrapper of `question` for the rows of `persons`: a row counts once for each of its shares.
+    """Wrapper of a question for persons, in which a row counts once for each of its shares.
 
-    `answer` is for rows of one share each. A person has W shares, and those of a person's rows add
-    up to at most W, so the answer is that of a table with one copy of a row for each of its shares.
-    The client multiplies, and only the sensitivity of the question changes.
+    `answer` is for rows with one share each, and the client multiplies by the number of shares. So
+    the total is the answer for a table with one copy of a row for each share. The shares of a
+    person's rows add up to at most W. Only the sensitivity differs from that of `question`.
     """
 
     question: Question
@@ -142,36 +144,36 @@ class InShares(Question):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Return the parameters of the question."""
+        """Parameters of the wrapped question."""
         return self.question.parameters
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows of the question."""
+        """Number of rows of the wrapped question."""
         return self.question.n_rows
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Return the parts of the question."""
+        """Parts of the wrapped question."""
         return self.question.parts
 
     @property
     def digest_prefix(self) -> bytes:
-        """Return the prefix of the question."""
+        """Digest prefix of the wrapped question."""
         return self.question.digest_prefix
 
     @property
     def answer(self) -> Callable[..., IntArray]:
-        """Return the exact answer for rows of one share each."""
+        """Function that returns the exact answer for rows with one share each."""
         return self.question.answer
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """Return the largest change of the answer by one person (`Sensitivity.of_persons`)."""
+        """Largest change of the answer by one person (`Sensitivity.of_persons`)."""
         return self.question.sensitivity.of_persons(self.persons)
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Return the inequalities for as many records as `n_records` persons have shares."""
+        """Return the inequalities of the wrapped question for all shares of `n_records` persons."""
         return self.question.inequalities(answer, n_records * self.persons.shares)
 
 

@@ -1,5 +1,4 @@
-"""Questions of Lloyd's iterations: sums and counts per cluster around centroids, and at the end the
-loss.
+"""Questions of Lloyd's iterations: sums and counts of each cluster, and the loss at the end.
 
 Departs from the paper, which scales counts by 2**16 like sums.
 """
@@ -23,7 +22,7 @@ from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 
 @dataclass(frozen=True, kw_only=True)
 class _AroundCentroids(Question):
-    """Base of questions whose parameters are the centroids."""
+    """Base of questions whose only parameter is the centroids."""
 
     domain: Domain
     n_clusters: int
@@ -38,23 +37,23 @@ class _AroundCentroids(Question):
 
     @property
     def digest_prefix(self) -> bytes:
-        """Prefix that `centroids_digest` hashes."""
+        """Bytes that `centroids_digest` hashes before the centroids."""
         return _prefix(self.n_clusters, self.domain.n_features)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(_AroundCentroids):
-    """For each centroid a sum over the records nearest to it (ties: lowest index), and their
-    number: (k, d + 1).
+    """Question for a sum over the records nearest to each centroid (ties: lowest index), and their
+    number.
 
+    The answer is (k, d + 1). Sums are in grid units, counts in units of 2**-count_bits records.
     With squared_radius H2, only records within the radius of their centroid count, and the sum is
-    that of their offsets from the centroid (Section 5.1). With None all count, and the sum is that
-    of the records themselves, the query of Su et al. and of GLloyd. Sums are in grid units, counts
-    on a grid of 2**-count_bits records.
+    of their offsets from the centroid (Section 5.1). With None all records count, and the sum is of
+    the records themselves, as in Su et al. and GLloyd.
 
-    One record added or removed moves one row: with a radius by an offset v of |v|_2^2 <= H2, so
-    |v|_1 <= isqrt(d H2) because
-    |v|_1 is an integer; without, by a grid point x of |x_i| <= B_i. See docs/proofs/sensitivity.md.
+    Adding or removing a record changes one row. With a radius, the row changes by an offset v with
+    |v|_2^2 <= H2. Then |v|_1 <= isqrt(d H2), because |v|_1 is an integer. Without a radius, it
+    changes by a grid point x with |x_i| <= B_i (docs/proofs/sensitivity.md).
     """
 
     squared_radius: int | None
@@ -62,12 +61,12 @@ class Moments(_AroundCentroids):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: one per cluster."""
+        """Number of rows of the answer, one for each cluster."""
         return self.n_clusters
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Sums and counts."""
+        """Numbers of columns of sums and of counts."""
         return self.domain.n_features, 1
 
     @cached_property
@@ -98,9 +97,7 @@ class Moments(_AroundCentroids):
         return np.column_stack([sums, counts << self.count_bits])
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Return the inequalities of sums and counts. Totals differ between rounds, since records
-        beyond the radius are not counted.
-        """
+        """Return inequalities between the sums and counts of every exact answer."""
         H2, B = self.squared_radius, self.domain.half_widths
         bounds = B if H2 is None else np.full(len(B), math.isqrt(H2))
         return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)
@@ -108,11 +105,10 @@ class Moments(_AroundCentroids):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedLoss(_AroundCentroids):
-    """Sum of squared distances to the nearest centroid, each at most cap << shift, in units of
-    2**shift: (1, 1).
+    """Question for the sum of squared distances to the nearest centroid.
 
-    Every record adds an integer from 0 to cap. So one record added, removed or replaced moves the
-    sum by at most cap.
+    Each is at most cap << shift. The answer is one number in units of 2**shift. A record adds an
+    integer from 0 to cap. So adding, removing or replacing a record changes the sum by at most cap.
     """
 
     parts: ClassVar[tuple[int, ...]] = (1,)
@@ -135,12 +131,12 @@ class ClippedLoss(_AroundCentroids):
         )
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Return the inequalities: a record adds 0 to cap."""
+        """Return inequalities that every exact answer satisfies: a record adds from 0 to cap."""
         return parts_of_records(answer, 0, self.cap, n_records)
 
 
 def centroids_digest(centroids: IntArray) -> bytes:
-    """Return the SHA-256 of centroids as little-endian int64 with their shape, 32 bytes."""
+    """Return the SHA-256 of the shape and of the centroids as little-endian int64, 32 bytes."""
     return hashlib.sha256(_prefix(*centroids.shape) + centroids.astype("<i8").tobytes()).digest()
 
 

@@ -1,13 +1,14 @@
-"""Sensitivity of answers whose columns come in parts, as exact integers.
+"""Sensitivity of answers whose columns form parts, as exact integers.
 
-The squared changes of the parts, (|D_1|^2, ..., |D_P|^2), are never outside the convex hull of a
-few *corners*, vectors of integers. With Gaussian noise of variance v_p in part p a release costs
+The squared changes of the parts, (|D_1|^2, ..., |D_P|^2), are always in the convex hull of a few
+*corners*, vectors of integers. With Gaussian noise of variance v_p in part p, a release costs
 
     mu^2 = max over neighbours of sum_p |D_p|^2 / v_p  <=  max over corners a of sum_p a_p / v_p,
 
-because a linear function is largest in a corner. One record may, for instance, move either the
-diagonal of a matrix or what is above it to the full, but not both: two corners say so, two separate
-sensitivities could not. Laplace noise is drawn for parts that are bounded one by one.
+because a linear function on a convex hull is largest at a corner. For instance, a record may change
+either the diagonal of a matrix or the entries above it to the full, but not both. Two corners
+express this, and two separate sensitivities could not. Laplace noise is drawn for parts that are
+bounded one by one.
 """
 
 from collections.abc import Sequence
@@ -27,10 +28,12 @@ Release = GaussianRelease | GeometricRelease
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     """Largest change of an answer by one record, part by part.
 
-    entries : largest change of one entry of each part by one record added or removed (the bound of
-    the ring). added : corners for one record added or removed. replaced : corners for one record
-    replaced by another, both of them used. l1_added, l1_replaced : largest sum of absolute changes
-    of each part, empty for questions that take no Laplace noise.
+    entries : for each part, the largest change of one entry if a record is added or removed. The
+        ring needs room for this number times the cap.
+    added : corners for one record added or removed.
+    replaced : corners for one record replaced by another.
+    l1_added, l1_replaced : largest sum of absolute changes of each part. Empty for questions
+        without Laplace noise.
     """
 
     entries: tuple[int, ...]
@@ -43,13 +46,13 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     def of_rows(
         cls, n_rows: int, *, entry: int, squared: int, l1: int, count: int
     ) -> "Sensitivity":
-        """Return the sensitivity of sums and a count in each row, if a record belongs to at most
-        one row.
+        """Return the sensitivity of rows of sums with a count, if a record belongs to at most one
+        row.
 
-        One record added or removed moves an entry of the sums by at most `entry`, the sums of its
-        row by `l1` in all and by `squared` in squares, and the count by `count`. One replaced
-        record moves the sums of one row twice as far and no count, or the sums and counts of two
-        rows once.
+        Adding or removing a record changes an entry of the sums by at most `entry`, and the count
+        by `count`. The changes of the row's sums are at most `l1` in absolute values together, and
+        `squared` in squares. Replacing a record has one of two effects. It moves the sums of one
+        row twice as far and no count, or the sums and counts of two rows once.
         """
         within, across = (4 * squared, 0), (2 * squared, 2 * count**2)
         return cls(
@@ -61,13 +64,13 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def of_persons(self, persons: Persons) -> "Sensitivity":
-        """Return the largest change of the answer in shares by one person, if this is that of the
-        answer for records by one record.
+        """Return the sensitivity of the same question in shares, to one person.
 
-        A person with W shares at each of c clients moves it by c W times a weighted mean of changes
-        by single records. Squares are convex, so every corner grows by (c W)**2. A person who is
-        replaced may have more or fewer usable rows than before, so `corners` has those of `added`
-        too. At one client an entry moves by W times what a record moves it by.
+        This sensitivity is that of the question for records, to one record. A person with W shares
+        at each of c clients changes the answer by c W times a weighted mean of changes by single
+        records. Squares are convex, so every corner grows by the factor (c W)**2. A replaced person
+        may have more or fewer usable rows than before, so `corners` includes those of `added`. At
+        one client, an entry changes by at most W times the change by a record.
         """
         W, most = persons.shares, persons.reach
         return Sensitivity(
@@ -81,9 +84,8 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     def corners(self, relation: NeighboringRelation) -> tuple[Corner, ...]:
         """Return the corners for one neighbouring relation.
 
-        Replacing a record may also just remove one, or add one, because a row with a missing cell
-        is dropped first. So the corners of a replacement include those of one record added or
-        removed.
+        A row with a missing cell is dropped first. So replacing a record may just remove one, or
+        add one. Hence the corners of a replacement include those of one record added or removed.
         """
         return (
             self.added
@@ -94,8 +96,9 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     def releases(
         self, noise: Noise, scales: Sequence[Fraction], relation: NeighboringRelation
     ) -> list[Release]:
-        """Return the releases of one answer for the accountant. scales : of the noise, one per
-        part.
+        """Return the releases of one answer, for an accountant.
+
+        scales : noise scales, one for each part.
         """
         match noise:
             case Noise.NONE:
@@ -116,8 +119,9 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     def gaussian_releases(
         self, scales: Sequence[Fraction], relation: NeighboringRelation
     ) -> list[GaussianRelease]:
-        """Return the releases of the most expensive corner, with Gaussian noise of these
-        deviations.
+        """Return the Gaussian releases of the most expensive corner.
+
+        scales : standard deviations of the noise, one for each part.
         """
 
         def at(corner: Corner) -> list[GaussianRelease]:

@@ -1,8 +1,8 @@
-"""Space of a query: the features themselves, or a few directions from an origin.
+"""Spaces of a query: all features, or a few directions from an origin.
 
 In a subspace a record x becomes y = V'(x - g), rounded towards zero to the grid of the features. V
 is a matrix of integers in units of 2**-20. The products of integers are exact in float64, so every
-machine gets the same y.
+machine computes the same y.
 """
 
 import math
@@ -33,22 +33,21 @@ class Features:
 
     @property
     def limits(self) -> IntArray:
-        """B of each feature, the largest coordinate of points and centroids."""
+        """Largest coordinate of points and centroids in each feature, B."""
         return self.domain.half_widths
 
     def place(self, X: GridArray) -> GridArray:
-        """Return grid points X (n, n_features) unchanged."""
+        """Return the grid points X (n, n_features) unchanged."""
         return X
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subspace:
-    """Subspace of `n_directions` directions, unused ones being columns of zeros. Raises PlanError
-    if distances would not be exact.
+    """Subspace of `n_directions` directions. Columns of unused directions are zeros.
 
-    Parameters: `origin` g within the box, and `directions` V, int64 (n_features, n_directions) in
-    units of 2**-20, each column of norm at most 1. They need not be orthogonal: no bound relies on
-    it.
+    The parameters are `origin`, g within the box, and `directions`, V. V is int64 (n_features,
+    n_directions) in units of 2**-20, and each column has norm at most 1. Columns need not be
+    orthogonal, because no bound depends on it. Raises PlanError if distances would not be exact.
     """
 
     domain: Domain
@@ -70,13 +69,16 @@ class Subspace:
 
     @cached_property
     def limits(self) -> IntArray:
-        """Largest coordinates: |V_j'(x - g)| <= |x - g|, at most the diagonal of the box."""
+        """Largest coordinate along each direction: the diagonal of the box.
+
+        It bounds |V_j'(x - g)| <= |x - g|.
+        """
         diagonal = math.isqrt(squared_diameter(self.domain.half_widths))
         return fixed(np.full(self.n_directions, diagonal, dtype=np.int64))
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Parameters g and V."""
+        """Parameters `origin` and `directions`."""
         d, B, one = self.domain.n_features, self.domain.half_widths, 1 << DIRECTION_BITS
         directions = Parameter(
             name="directions",
@@ -88,7 +90,7 @@ class Subspace:
         return symmetric("origin", (d,), B), directions
 
     def place(self, X: GridArray, *, origin: IntArray, directions: IntArray) -> GridArray:
-        """Return V'(x - g), rounded towards zero to grid units, int32."""
+        """Return V'(x - g) for the rows x of X, rounded towards zero to grid units, int32."""
         V, g = directions.astype(np.float64), origin.astype(np.float64)
         points = np.empty(
             (len(X), self.n_directions),
@@ -112,14 +114,20 @@ Space = Features | Subspace
 
 
 def squared_diameter(limits: IntArray) -> int:
-    """Return the largest squared distance between two points with such coordinates."""
+    """Return the largest squared distance between two points.
+
+    limits : largest absolute value of each coordinate.
+    """
     values: list[int] = limits.tolist()
     return 4 * sum(limit * limit for limit in values)  # Python's integers: they do not wrap around
 
 
 def radius(limits: IntArray) -> Parameter:
-    """Return the parameter of a radius among such points: 1 to the smallest integer that no
-    distance exceeds.
+    """Return the parameter of a radius around points.
+
+    It is from 1 to the smallest integer that no distance between two points exceeds.
+
+    limits : largest absolute value of each coordinate.
     """
     return Parameter(
         name="radius", shape=(), least=1, most=math.isqrt(squared_diameter(limits) - 1) + 1
