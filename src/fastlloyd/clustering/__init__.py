@@ -1,3 +1,4 @@
-"""Integer k-means: domain, one iteration, initialisation and update. It contains nothing about
-privacy or clients.
+"""Integer k-means: domain, one iteration, initial centroids and update.
+
+Nothing in this package concerns privacy or clients.
 """

@@ -1,12 +1,12 @@
-"""Public bounds per feature, and the integer grid on which everything after reading is computed.
+"""Public bounds of each feature, and the integer grid for all later computations.
 
-Departs from the paper: data are scaled by public bounds, not by their own extremes, with which one
-record could move all others. They also become integers here, before the radius test, instead of
-rounding each client's sum later.
+Departs from the paper: data are scaled by public bounds, not by their own extremes. If extremes
+were used, one record could move all others. Data also become integers here, before the radius test.
+In the paper each client's sum is rounded later.
 
-A record is clipped to its bounds, scaled to [-1, 1] per feature and rounded half up to a multiple
-of 2**-q. The result depends only on that record and on public settings, so the data set's
-sensitivity is that of its grid points.
+A record is clipped to the bounds, scaled to [-1, 1] in each feature, and rounded half up to a
+multiple of 2**-q. The result depends only on the record and on public settings. So the sensitivity
+to a record is that to its grid point.
 """
 
 import enum
@@ -43,8 +43,9 @@ EXACT_BITS = 53
 
 @cache
 def finest_bits(n_features: int) -> int:
-    """Return the largest fraction_bits, up to 32, for which squared distances of that many features
-    are exact, or 0 if there is none.
+    """Return the largest fraction_bits, up to 32, for which squared distances are exact, or 0.
+
+    0 means that no number of bits suffices for this number of features.
     """
     return max((q for q in range(1, 33) if n_features * (2 << q) ** 2 < 1 << EXACT_BITS), default=0)
 
@@ -67,12 +68,14 @@ class Domain(
 ):
     """Public bounds of each feature, and the grid of step 2**-fraction_bits.
 
-    features : names, one per feature. lower, upper : bounds in original units, finite, lower <
-    upper. They must be public: chosen without looking at the data. fraction_bits : q; B = 2**q grid
-    units stand for the half width 1 of the scaled domain.
+    features : name of each feature.
+    lower, upper : bounds in original units, finite, lower < upper. They must be public, and so be
+        chosen without looking at the data.
+    scaling : scaling of original units to the domain.
+    fraction_bits : q. The half width 1 of the scaled domain is B = 2**q grid units.
 
-    Raises PlanError for bounds of the wrong length, reversed, equal or not finite, for repeated
-    names and names that cannot be shown, and for a grid too fine for exact arithmetic.
+    Raises PlanError for bounds of the wrong length, reversed, equal or not finite. Also raises
+    PlanError for repeated or unprintable names, and for a grid too fine for exact arithmetic.
     """
 
     features: tuple[str, ...]
@@ -145,7 +148,7 @@ class Domain(
         scaling: Scaling,
         fraction_bits: int = 16,
     ) -> "Domain":
-        """Return a domain of public bounds, float64 (n_features,)."""
+        """Return the domain with these public bounds, float64 (n_features,)."""
         ends = {"lower": tuple(lower.tolist()), "upper": tuple(upper.tolist())}
         return cls(features=tuple(features), **ends, scaling=scaling, fraction_bits=fraction_bits)
 
@@ -159,11 +162,10 @@ class Domain(
         scaling: Scaling,
         fraction_bits: int = 16,
     ) -> "Domain":
-        """Return a domain whose bounds, float64 (n_features,), are values of records; no message
-        shows them.
+        """Return a domain whose bounds, float64 (n_features,), are values of records.
 
-        Raises DataError, with the feature, if these cannot be bounds, and PlanError as the
-        constructor does.
+        Raises DataError if they cannot be bounds, and PlanError as the constructor does. A message
+        names the feature and shows no value.
         """
         try:
             return cls.of_bounds(
@@ -191,8 +193,9 @@ class Domain(
 
     @cached_property
     def half_widths(self) -> IntArray:
-        """B of each feature in grid units, int64 (n_features,): 2**q, or less in narrow features
-        under common scaling.
+        """Half width B of each feature in grid units, int64 (n_features,).
+
+        It is 2**q, or less for narrow features with common scaling.
         """
         B = 1 << self.fraction_bits
         if self.scaling is Scaling.PER_FEATURE:
@@ -209,10 +212,10 @@ class Domain(
 
     @cached_property
     def saturation(self) -> int:
-        """c_max: centroid coordinates stay in [-c_max, c_max] grid units, so that squared distances
-        are exact in float64.
+        """Largest absolute coordinate of a centroid in grid units, c_max.
 
-        It is the largest power of two with d (B 2**q + c_max)^2 < 2**53.
+        It is the largest power of two with d (B 2**q + c_max)^2 < 2**53. So squared distances are
+        exact in float64.
         """
         d, B = self.n_features, 1 << self.fraction_bits
         c = B
@@ -222,12 +225,12 @@ class Domain(
 
     @cached_property
     def squared_half_diagonal(self) -> int:
-        """Largest squared L2 norm of a grid point, sum of B_i^2 (int)."""
+        """Largest squared L2 norm of a grid point, the sum of B_i^2 (int)."""
         return sum(b**2 for b in self.half_widths.tolist())
 
     @cached_property
     def units(self) -> FloatArray:
-        """One grid unit of each feature in original units, float64 (n_features,)."""
+        """Size of one grid unit of each feature in original units, float64 (n_features,)."""
         width = (
             self._widths
             if self.scaling is Scaling.PER_FEATURE
@@ -237,22 +240,27 @@ class Domain(
 
     @cached_property
     def centre(self) -> FloatArray:
-        """Middle of the bounds, float64 (n_features,), original units."""
+        """Middle of the bounds in original units, float64 (n_features,)."""
         return fixed(np.array(self.lower) + self._widths / 2)
 
     def to_grid(self, X: ArrayLike | ColumnBlock) -> GridArray:
-        """Return the grid points of records, int32 (n, n_features), in the memory order that
-        `kernels` handles best.
+        """Return the grid points of records, int32 (n, n_features).
 
-        X : real numbers (n, n_features), any dtype and memory order; equal real values give equal
-            grid points. Values outside the bounds are clipped to them. Raises DataError for another
-            shape, NaN or infinity.
+        Their memory order is the best one for `kernels`. Values outside the bounds are clipped to
+        them.
+
+        X : real numbers (n, n_features), of any dtype and memory order. Equal real values give
+            equal grid points.
+
+        Raises DataError for another shape, NaN or infinity.
         """
         return self.to_grid_and_outside(X)[0]
 
     def to_grid_and_outside(self, X: ArrayLike | ColumnBlock) -> tuple[GridArray, OutsideMarks]:
-        """Return grid points as `to_grid` does, and which records and how many values lie outside
-        the bounds, which is private too.
+        """Return the grid points of records as `to_grid` does, and marks of values outside the
+        bounds.
+
+        The marks depend on records as the points do. Do not publish them.
         """
         frame = self._frame()
         if isinstance(X, ColumnBlock):
@@ -268,8 +276,9 @@ class Domain(
         return grid, marks
 
     def _columns_to_grid(self, X: ColumnBlock, marks: OutsideMarks) -> GridArray | None:
-        """Return the grid points by compiled code, or None if there is none for such a block, or if
-        a value is not finite.
+        """Return the grid points of a block, computed by compiled code, or None.
+
+        None means that no code is compiled for such a block, or that a value is not finite.
         """
         if not (
             X.shape[1] == self.n_features <= FEW_FEATURES
@@ -281,10 +290,11 @@ class Domain(
         return grid if compiled_columns(X.arrays, self._frame(), grid, marks) else None
 
     def check_grid(self, X: GridArray) -> None:
-        """Raise DataError unless X contains grid points of this domain; every sensitivity is that
-        of a point in the box.
+        """Raise DataError unless X contains grid points of this domain.
 
-        X : int32 or int64 (n, n_features), as `to_grid` makes it. No value is shown.
+        All sensitivities are those of points in the box. The message shows no value.
+
+        X : int32 or int64 (n, n_features), as `to_grid` makes it.
         """
         if (
             type(X) is not np.ndarray
@@ -321,8 +331,9 @@ class Domain(
         return bool((X.max(axis=0) <= B).all() and (X.min(axis=0) >= -B).all())
 
     def _table(self, X: ArrayLike) -> NDArray[Any]:
-        """Return X as an array of the right shape, not yet converted. Raises DataError, which shows
-        no value.
+        """Return X as an array of the right shape, not yet converted to float64.
+
+        Raises DataError. The message shows no value.
         """
         what = "the table of records"
         X = taken_over(X, what)
@@ -347,8 +358,9 @@ class Domain(
     def _plain_grid(
         self, table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], marks: OutsideMarks
     ) -> None:
-        """Fill the grid, and mark records, block by block. Raises DataError at the first value that
-        is not finite.
+        """Set the grid points and the marks, block by block.
+
+        Raises DataError at the first value that is not finite.
         """
         lower, upper, centre, units, box = frame
         rows = max(1, BLOCK_ELEMENTS // self.n_features)
@@ -424,10 +436,10 @@ def _check_bounds(name: str, low: float, high: float) -> None:
 
 
 def _check_steps(name: str, low: float, high: float, grid_unit: float) -> None:
-    """Raise PlanError for bounds near which float64 cannot tell grid points apart.
+    """Raise PlanError if float64 cannot distinguish grid points near the bounds.
 
     With two floats or more in a grid unit, rounding moves a value by at most a quarter of the unit.
-    So every grid point is the same after conversion to original units and back.
+    So conversion to original units and back changes no grid point.
     """
     step = math.ulp(max(abs(low), abs(high)))
     if grid_unit < 2 * step:

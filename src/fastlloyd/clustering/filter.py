@@ -1,11 +1,12 @@
-"""Nearest centroid of every record: float32 proposes it, and exact numbers decide in case of doubt.
+"""Nearest centroid of every record: float32 proposes a centroid, and exact numbers decide if in
+doubt.
 
 The score of a record x and a centroid c is |c|^2 - 2 x.c, which orders centroids as distances do.
-In float32 its error is at most e (|x|^2 + |c|^2), and the margin of a record follows from that
-(docs/proofs/filter.md). If its two smallest scores, or its distance and the radius, differ by less
-than the margin, the record is in doubt, and its distances are computed exactly
-(`compiled/doubts.py`). So labels are those of exact arithmetic, with ties going to the lowest
-index, and no record changes the cost of another.
+In float32 its error is at most e (|x|^2 + |c|^2), and the margin of a record follows from this
+bound (docs/proofs/filter.md). A record is doubtful if its two smallest scores differ by less than
+the margin, or its distance and the radius do. The distances of a doubtful record are computed
+exactly (`compiled/doubts.py`). So labels are those of exact arithmetic (ties: lowest index), and no
+record changes the cost of another.
 """
 
 from collections.abc import Iterator
@@ -32,8 +33,9 @@ SCORE_CELLS = 1 << 17  # of their scores
 
 
 class Exact:
-    """Centroids C (k of them) and their squared norms in float64, padded as `compiled/doubts.py`
-    needs them.
+    """Centroids C and their squared norms in float64, padded as `compiled/doubts.py` needs them.
+
+    k : number of centroids without padding.
     """
 
     def __init__(self, C: IntArray) -> None:
@@ -45,11 +47,14 @@ class Exact:
 
 
 class Nearest:
-    """Centroids C (k, d), int64, to compare records with; k is the label of a record beyond the
-    squared radius.
+    """Search for the nearest of some centroids. The label of a record beyond the radius is k.
 
-    (|x| + |c|)^2 < 2**53 must hold for all records x and centroids c. by_feature : memory order of
-    the records. block_rows : number of records processed together, or None for a good one.
+    (|x| + |c|)^2 < 2**53 must hold for all records x and centroids c.
+
+    C : centroids, int64 (k, d).
+    squared_radius : square of the radius.
+    by_feature : whether records are stored feature by feature.
+    block_rows : number of records that are processed together, or None for a good number.
     """
 
     def __init__(
@@ -97,10 +102,12 @@ class Nearest:
     def labels(
         self, Z: NDArray[np.int32], start: int, stop: int
     ) -> Iterator[tuple[int, Labels, int]]:
-        """Yield, for each block of the records from start to stop, the position of the first, their
-        labels, and the number in doubt.
+        """Yield blocks of the records from `start` to `stop`.
 
-        Z : int32 (n, d), by feature (d, n), in C order. The next block overwrites the labels.
+        A block consists of the position of its first record, its labels, and the number of doubtful
+        records. The next block overwrites the labels.
+
+        Z : records, int32 (n, d), or (d, n) if stored feature by feature, in C order.
         """
         from fastlloyd.clustering.compiled.doubts import decide_rows
         from fastlloyd.clustering.compiled.filter import (
@@ -155,8 +162,11 @@ def decide(
     squared_radius: float,
     labels: Labels,
 ) -> None:
-    """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact
-    arithmetic.
+    """Set the labels of doubtful records exactly.
+
+    The records are XT[:, start + i] for each i in `doubtful`.
+
+    of : centroids.
     """
     from fastlloyd.clustering.compiled.doubts import ASIDE, decide_columns
 
@@ -176,15 +186,19 @@ def decide(
 
 
 def relative_error(d: int) -> float:
-    """Return e of the proof, for d features: more than d + 3 roundings, and some for further
-    steps.
+    """Return the bound e of docs/proofs/filter.md for d features.
+
+    It covers more than d + 3 roundings, and some further steps.
     """
     return (d + 12) * 2.0**-24 * 1.01
 
 
 def _part(k: int, d: int, least: int) -> tuple[int, int]:
-    """Return the number of records of d features that are multiplied with k centroids at once, and
-    the multiple of it that is loaded.
+    """Return the number of records that one matrix product includes, and the number of products in
+    a block.
+
+    k, d : numbers of centroids and of features.
+    least : smallest number of records.
     """
     cells = PART_CELLS * 2 if k <= FEW_CLUSTERS else PART_CELLS
     rows = max(least, min(512, cells >> (d - 1).bit_length()))
@@ -193,11 +207,10 @@ def _part(k: int, d: int, least: int) -> tuple[int, int]:
 
 @cache
 def _float32_is_whole(k: int, d: int, rows: int, by_feature: bool) -> bool:
-    """Return whether products (k, d) (d, rows) round no factor to fewer than 24 bits, as some
-    libraries may for some shapes.
+    """Return whether products (k, d) (d, rows) keep all 24 bits of every factor.
 
-    Products of odd numbers of 24 bits with one another, all else being 0, must be those of single
-    numbers.
+    Some libraries round factors to fewer bits for some shapes. So products of odd numbers of 24
+    bits, with all other entries 0, must equal those of single numbers.
     """
     odd = ((np.arange(k + d * rows) * 0x9E3779B1 % (1 << 22)) * 2 + (1 << 23) + 1).astype(
         np.float32

@@ -1,10 +1,9 @@
-"""Records on the grid, pass after pass: kept in memory if they are few, read again if they are
-many.
+"""Records on the grid, in passes. Few records are kept in memory, and many are read again.
 
-Every round of the clustering is one pass. Nothing else of the records stays in memory between two
-blocks, so that a file may be larger than memory. Values outside the public bounds are clipped and
-counted, or refused, depending only on that record and the bounds. The count, and the fact or place
-of a refusal, are exact and so private: only for the owner's screen.
+Every round of the clustering is one pass. Only one block of many records is in memory at a time, so
+a file may be larger than memory. A value outside the public bounds is clipped and counted, or its
+record is refused. This depends on the record and the bounds only. The count, and the fact or place
+of a refusal, are exact. Only the owner may see them on a screen.
 """
 
 import enum
@@ -48,11 +47,11 @@ class Outside(enum.Enum):
 class Blocks(Protocol):
     """Records that can be read again and again: a `Table` in one block, a `RecordFile` in many.
 
-    n_rows : at least the number of records, or None if only reading tells.
-    n_ahead : number of blocks that are read before they are asked for.
+    n_rows : upper bound on the number of records, or None if it is known only after reading.
+    n_ahead : number of blocks that are read ahead.
 
-    Blocks come with the number of their first record. `check` refuses a block with a cell that is
-    not finite. `place` returns the place of a record, for messages.
+    `blocks_to_check` yields blocks with the number of their first record. `check` refuses a block
+    with a cell that is not finite. `place` returns the place of a record, for messages.
     """
 
     @property
@@ -65,8 +64,9 @@ class Blocks(Protocol):
 
 
 class Rows(Protocol):
-    """Grid points with the ids of their persons, which can be read again and again: `GridRecords`,
-    or a wrapper that shows progress.
+    """Grid points with the ids of their persons, which can be read again and again.
+
+    `GridRecords` is one, or a wrapper that shows progress.
     """
 
     @property
@@ -77,15 +77,23 @@ class Rows(Protocol):
 
 
 class GridRecords:
-    """Grid points of records under a `domain`, int32 blocks (n_i, n_features) within its box;
-    iterate once per pass.
+    """Grid points of records, in int32 blocks (n_i, n_features). Each iteration is one pass.
 
-    `clipped` says, after a complete pass, how many records and values lie outside the bounds
-    (private numbers). `report` is called with the number of the pass, from 1, and the number of its
-    records so far, which is private, or None when the pass is over or was given up. If `report`
-    raises an exception, the pass ends with it. Raises DataError for a record outside the bounds
-    under `Outside.REFUSE`, and the errors of reading the records. Points are made by `domain` in
-    each pass, or made in the first pass and kept for the others.
+    Points are made in each pass. If they are few, they are made in the first pass and kept.
+
+    records : records in original units.
+    domain : domain that converts records to points.
+    outside : treatment of a record with a value outside the bounds.
+    source : name of the records in messages.
+    kept_cells : largest number of coordinates to keep in memory.
+    report : function of the number of the pass, from 1, and the number of its records so far (None
+        at the end of the pass). The pass ends with any error that it raises. Do not publish the
+        number.
+    clipped : after a complete pass, the numbers of records and values outside the bounds. Do not
+        publish them.
+
+    Raises DataError for a record outside the bounds with `Outside.REFUSE`, and the errors of the
+    reader.
     """
 
     def __init__(
@@ -111,25 +119,28 @@ class GridRecords:
 
     @property
     def n_outside(self) -> int:
-        """Number of records with a value outside the bounds: private."""
+        """Number of records with a value outside the bounds. Do not publish it."""
         return self.clipped.n_outside
 
     def __repr__(self) -> str:
-        """Show the source, no records and no number of them."""
+        """Return a text with the source, without records or their number."""
         return f"GridRecords(source={self._source!r})"
 
     def __iter__(self) -> Iterator[GridArray]:
-        """Make one pass over all records."""
+        """Yield the blocks of one pass over all records."""
         return (grid for grid, _ in self.with_ids())
 
     @property
     def are_kept(self) -> bool:
-        """Return whether the points of the first pass are kept, so no pass reads them again."""
+        """Return whether the points of the first pass are kept, so that no later pass reads the
+        records.
+        """
         return self._kept is not None
 
     def with_ids(self) -> Iterator[tuple[GridArray, Ids | None]]:
-        """Yield the blocks of one pass, each with the ids of its records. The ids are None if they
-        were not asked for, and for points that are kept.
+        """Yield the blocks of one pass, each with the ids of its records.
+
+        The ids are None if the records have none, or if the points are kept.
         """
         return self._reported(self._pass())
 
@@ -145,8 +156,8 @@ class GridRecords:
     def _reported(
         self, blocks: Iterator[tuple[GridArray, Ids | None]]
     ) -> Iterator[tuple[GridArray, Ids | None]]:
-        """Yield the blocks, and report how many records were read before each of them, and in
-        all.
+        """Yield the blocks. Before the first and after each block, report the number of records so
+        far.
         """
         self._n_passes += 1
         number, n = self._n_passes, 0
@@ -160,7 +171,9 @@ class GridRecords:
             self._report(number, None)
 
     def _first_pass(self) -> Iterator[tuple[GridArray, Ids | None]]:
-        """Keep the grid points as long as they are few, and count the records outside."""
+        """Yield the blocks of the first pass, keep the points if they are few, and count values
+        outside.
+        """
         kept: list[GridArray] = []
         n_cells, clipped = 0, Clipped()
         for first, block in self._ahead():
@@ -180,8 +193,10 @@ class GridRecords:
         """Return the grid points of a block, and the numbers of its records and values outside the
         bounds.
 
-        Raises DataError with `Outside.REFUSE`: the place of the first such record and its column,
-        but no value.
+        first : number of the block's first record.
+
+        With `Outside.REFUSE`, raises DataError for the first record with a value outside. The
+        message names its place and column, and no value.
         """
         try:
             grid, marks = self.domain.to_grid_and_outside(block)
@@ -202,12 +217,14 @@ class GridRecords:
         return grid, clipped
 
     def _checked(self, kept: GridArray) -> GridArray:
-        """Raise DataError if a caller has moved the points of an earlier pass out of the box."""
+        """Return the points of an earlier pass. Raises DataError if a caller moved one out of the
+        box.
+        """
         self.domain.check_grid(kept)
         return kept
 
     def _ahead(self) -> Iterator[Block]:
-        """Yield the blocks; another thread reads the next ones meanwhile."""
+        """Yield the blocks, while another thread reads the next ones."""
         blocks = self._records.blocks_to_check()
         if not self._records.n_ahead:  # all of it is here, and no thread needs a core to read it
             yield from blocks

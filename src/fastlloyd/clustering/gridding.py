@@ -1,4 +1,4 @@
-"""Grid points of blocks by compiled code, over spans of records."""
+"""Conversion of blocks to grid points by compiled code, over spans of records."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,8 +17,14 @@ BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 def compiled_grid(
     table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], marks: OutsideMarks
 ) -> bool:
-    """Fill the grid by compiled code; return False if there is none for such a table, or if a value
-    is not finite.
+    """Set the grid points by compiled code.
+
+    Returns False if no code is compiled for such a table, or if a value is not finite.
+
+    table : records (n, n_features).
+    frame : numbers of `grid_column` for each feature.
+    grid : output, the points.
+    marks : output, the marks of values outside the bounds.
     """
     from fastlloyd.clustering.compiled.grid import grid_features, grid_rows
 
@@ -48,8 +54,9 @@ def compiled_columns(
     grid: NDArray[np.int32],
     marks: OutsideMarks,
 ) -> bool:
-    """Fill the grid from columns that are contiguous in memory; return False if a value is not
-    finite.
+    """Set the grid points from columns that are contiguous in memory, as `compiled_grid` does.
+
+    Returns False if a value is not finite.
     """
     from fastlloyd.clustering.compiled.grid import grid_column
 
@@ -68,7 +75,11 @@ def compiled_columns(
 def _over_spans(
     fill: Callable[[int, int, IntArray], bool], grid: NDArray[np.int32], marks: OutsideMarks
 ) -> bool:
-    """Fill spans of the grid, each with counts of its own, as threads share the work."""
+    """Set the points of all spans of the grid, shared among threads. Return False if a value is not
+    finite.
+
+    fill : function that converts one span and adds to the counts it is given.
+    """
 
     def filled(start: int, stop: int) -> tuple[bool, IntArray]:
         counts = np.zeros_like(marks.counts)

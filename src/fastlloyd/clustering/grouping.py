@@ -1,4 +1,4 @@
-"""Records grouped by a key that each of them has: a client, or a number of shares."""
+"""Groups of records with the same key, such as a client or a number of shares."""
 
 from collections.abc import Iterator
 
@@ -13,9 +13,9 @@ Keys = NDArray[np.uint16]
 
 
 def grouped(X: GridArray, keys: Keys) -> Iterator[tuple[int, GridArray]]:
-    """Yield, for each key in rising order, the key and its records of X (n, d) in their order.
+    """Yield each key, ascending, with its records of X (n, d) in their order.
 
-    keys : uint16 (n,).
+    keys : key of each record, uint16 (n,).
     """
     sizes = np.bincount(keys).astype(np.int64, copy=False)
     there = np.flatnonzero(sizes)
@@ -29,7 +29,9 @@ def grouped(X: GridArray, keys: Keys) -> Iterator[tuple[int, GridArray]]:
 
 
 def _compiled(X: GridArray, keys: Keys, sizes: IntArray, there: IntArray) -> list[GridArray]:
-    """Yield the groups, each (size, d), consecutive in memory, filled feature by feature."""
+    """Return the group of each key in `there`, (size, d), filled feature by feature in one
+    array.
+    """
     from fastlloyd.clustering.compiled.grouping import place
 
     n, d = X.shape

@@ -1,23 +1,23 @@
-"""Fast version of `reference.py`, in bounded memory and on all cores, equal to it bit for bit.
+"""Fast version of `reference.py`, in bounded memory and on all cores, equal bit for bit.
 
 The shapes choose one of three ways to the same integers (measured in docs/results/performance.md):
 
 - few features: compiled loops over records, feature by feature, in float64
-  (`compiled/distances.py`), and for many points in float32 first (`compiled/groups.py`).
-- more features: a matrix product per block by BLAS in float32, and exact decisions where that
-  leaves a doubt (`filter.py`).
-- small data, or without numba: one matrix product per block in float64, the rest NumPy.
+  (`compiled/distances.py`). For many points they use float32 first (`compiled/groups.py`).
+- more features: a matrix product of each block by BLAS in float32, and exact decisions for doubtful
+  records (`filter.py`).
+- small data, or without Numba: one matrix product of each block in float64, and NumPy for the rest.
 
-Points on a grid of a few features, such as candidates for votes, need no distances: each axis is
+Points on a grid of a few features, such as candidates for votes, need no distances. Each axis is
 searched separately.
 
-In float64 squared distances are sums of products of integers. d (B + c_max)^2 < 2**53
-(`Domain.saturation`), so all of them are exact, whatever the order, the block size, the number of
-threads and the machine.
+Squared distances in float64 are sums of products of integers. All are below 2**53, because d (B +
+c_max)^2 < 2**53 (`Domain.saturation`). So they are exact for any order, block size, number of
+threads and machine.
 
 Shapes, centroids and the range in which records *may* lie choose the code path. The records' values
-do not. So every record costs the same, with two exceptions: one exact decision of that record (64
-at a time with few features), and the processor's own timing of its bits.
+do not. So every record costs the same, with two exceptions. One is the exact decision of a doubtful
+record (64 at a time with few features). The other is the processor's own timing of bits.
 """
 
 import math
@@ -65,14 +65,15 @@ def cluster_statistics(
     limits: IntArray | None = None,
     block_rows: int | None = None,
 ) -> Statistics:
-    """Return the relative sums and counts of `reference.cluster_statistics`, the same integers.
+    """Return relative sums and counts, the same integers as `reference.cluster_statistics`.
 
-    X : int32 too, and in any memory order.
-    limits : largest magnitude of coordinates of records, int64 (n_features,), from public
-        knowledge; the smaller, the faster. None if only (|x| + |c|)^2 < 2**53 is known for all
+    X : grid points (n_records, n_features), also int32, in any memory order.
+    limits : largest absolute coordinates of records, int64 (n_features,), from public knowledge.
+        Smaller limits are faster. With None, the code uses only (|x| + |c|)^2 < 2**53 for all
         records x and centroids c, which must hold in any case.
-    block_rows : number of records processed together, or None to choose it from the shape. No array
-        of n_records x n_clusters exists.
+    block_rows : number of records that are processed together, or None to choose it from the shape.
+
+    No array of n_records x n_clusters is made.
     """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
@@ -101,8 +102,7 @@ def assign(
     limits: IntArray | None = None,
     block_rows: int | None = None,
 ) -> Labels:
-    """Return the index of the nearest centroid of each record, int32 (n_records,), the lowest of
-    several.
+    """Return the number of the nearest centroid of each record (ties: lowest), int32 (n_records,).
 
     Parameters are as in `cluster_statistics`.
     """
@@ -134,11 +134,11 @@ def clipped_loss(
     *,
     block_rows: int | None = None,
 ) -> int:
-    """Return the sum over records of the clipped squared distance to the nearest centroid
+    """Return the sum of the clipped squared distances to the nearest centroid
     (`reference.clipped_loss`).
 
-    X : grid points (n_records, n_features), any signed integer dtype. block_rows : number of
-        records processed together.
+    X : grid points (n_records, n_features), any signed integer dtype.
+    block_rows : number of records that are processed together.
     """
     C = centroids.astype(np.float64)
     half = (1 << shift) >> 1
@@ -151,8 +151,10 @@ def clipped_loss(
 
 
 def nearest(X: FloatArray, C: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the index of the nearest centroid, and the exact squared distance to it; X and C are
-    integers.
+    """Return the number of the nearest centroid of each record, and the exact squared distance to
+    it.
+
+    X, C : records and centroids, which are integers in float64.
     """
     # squared distance minus |x|^2, which is the same for all centroids
     scores = X @ (-2.0 * C.T) + (C**2).sum(axis=1)
@@ -162,8 +164,9 @@ def nearest(X: FloatArray, C: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 def squared_distances(X: GridArray, C: IntArray) -> FloatArray:
-    """Return the exact squared distances between all rows of two small integer matrices, float64
-    (len(X), len(C)).
+    """Return the exact squared distances between all rows of X and C, float64 (len(X), len(C)).
+
+    Both are small matrices of integers.
     """
     x, c = X.astype(np.float64), C.astype(np.float64)
     squared: FloatArray = (x**2).sum(axis=1)[:, None] - 2.0 * (x @ c.T) + (c**2).sum(axis=1)
@@ -171,7 +174,7 @@ def squared_distances(X: GridArray, C: IntArray) -> FloatArray:
 
 
 def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int, int]]:
-    """Yield the [start, stop) ranges of records that are processed together."""
+    """Return the ranges [start, stop) of records that are processed together."""
     rows = block_rows or max(256, BLOCK_ELEMENTS // width)
     return [(start, min(start + rows, n_records)) for start in range(0, n_records, rows)]
 
@@ -179,8 +182,9 @@ def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int
 def _plain_statistics(
     X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None
 ) -> IntArray:
-    """Return absolute sums and, in the last column, counts (k, d + 1), by a second matrix product,
-    with the memberships.
+    """Return absolute sums and, in the last column, counts, int64 (k, d + 1).
+
+    They are the matrix product of memberships and records.
     """
     k, d = centroids.shape
     C = centroids.astype(np.float64)
@@ -202,7 +206,9 @@ def _feature_statistics(
     squared_radius: float,
     block_rows: int | None,
 ) -> IntArray:
-    """Return absolute sums and counts (k, d + 1) from the labels of `compiled/distances.py`."""
+    """Return absolute sums and counts, int64 (k, d + 1), from the labels of
+    `compiled/distances.py`.
+    """
     from fastlloyd.clustering.compiled.distances import feature_labels
 
     group, rows, width = (
@@ -237,7 +243,9 @@ def _feature_statistics(
 def _plane_statistics(
     X: GridArray, centroids: IntArray, limits: IntArray | None, squared_radius: float
 ) -> IntArray:
-    """Return absolute sums and counts (k, 3) for two features and few clusters, without labels."""
+    """Return absolute sums and counts, int64 (k, 3), for two features and few clusters, without
+    labels.
+    """
     from fastlloyd.clustering.compiled.sums import plane_statistics
 
     group = _group_size(centroids, limits)
@@ -254,7 +262,7 @@ def _plane_statistics(
 def _near_statistics(
     X: GridArray, centroids: IntArray, limits: IntArray | None, near: Nearest
 ) -> IntArray:
-    """Return absolute sums and counts (k, d + 1) from the labels of `filter.py`."""
+    """Return absolute sums and counts, int64 (k, d + 1), from the labels of `filter.py`."""
     records = feature_major if near.by_feature else row_major
 
     def of_span(start: int, stop: int) -> IntArray:
@@ -270,15 +278,19 @@ def _near_statistics(
 
 
 def _largest(centroids: IntArray, limits: IntArray | None) -> int:
-    """Return the largest magnitude of a coordinate of records. It differs from that of centroids by
-    less than 2**27.
+    """Return a bound on the absolute coordinates of records.
+
+    Without limits, the bound follows from centroids. A coordinate of a record differs from that of
+    a centroid by less than 2**27.
     """
     return int((1 << 27) + np.abs(centroids).max() if limits is None else limits.max())
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:
-    """Return the coordinates along each axis if the centroids are all points of a grid, with the
-    last axis fastest, otherwise nothing.
+    """Return the coordinates along each axis if the centroids are all points of a grid, otherwise
+    [].
+
+    The last axis must vary fastest.
     """
     k, d = centroids.shape
     if d > MOST_AXES or k < LEAST_POINTS:
@@ -291,10 +303,10 @@ def _axes(centroids: IntArray) -> list[IntArray]:
 
 
 def _grid_labels(X: GridArray, axes: list[IntArray], labels: Labels) -> None:
-    """Label records with the nearest point of a grid. The lowest of several nearest points has the
-    lowest of the nearest coordinates along each axis.
+    """Set each label to the nearest point of a grid (ties: lowest).
 
-    A coordinate x is at most halfway from a to b if x <= floor((a + b) / 2).
+    The lowest of several nearest points has the lowest nearest coordinate along each axis. A
+    coordinate x is at most halfway from a to b if x <= floor((a + b) / 2).
     """
     halves = [(axis[:-1] + axis[1:]) // 2 for axis in axes]
 
@@ -310,9 +322,9 @@ def _grid_labels(X: GridArray, axes: list[IntArray], labels: Labels) -> None:
 
 
 def _number_below(x: GridArray, ascending: IntArray) -> NDArray[np.intp]:
-    """Return the number of ascending numbers below each x, by the same steps for any x.
+    """Return how many of the ascending numbers are below each x, by the same steps for any x.
 
-    NumPy's `searchsorted` begins where its last search ended, so one record would change the steps
+    NumPy's `searchsorted` begins where its last search ended. So one record would change the steps
     of another.
     """
     n_steps = len(ascending).bit_length()
@@ -391,8 +403,9 @@ def _nearest(
 
 
 def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
-    """Return the number of centroids that compiled code tells apart by one key, exactly for all
-    records within the limits.
+    """Return the number of centroids that one key of compiled code can distinguish.
+
+    The key is exact for all records within the limits.
     """
     from fastlloyd.clustering.compiled.distances import group_size
 
@@ -402,16 +415,15 @@ def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
 
 
 def _width(d: int) -> tuple[int, ...]:
-    """Return a tuple whose length tells compiled code the number of features of its loops, at least
-    d.
-    """
+    """Return a tuple whose length is the number of features of a compiled loop, at least d."""
     from fastlloyd.clustering.compiled.distances import WIDTHS
 
     return (0,) * min(width for width in WIDTHS if width >= d)
 
 
 def _feature_rows(d: int) -> int:
-    """Number of records in a block: each takes its features, a 1, zeros up to a multiple of four,
-    and four numbers.
+    """Return the number of records in a block.
+
+    Each takes its features, a 1, zeros up to a multiple of four, and four numbers.
     """
     return FEATURE_CELLS // (d // 4 * 4 + 8)

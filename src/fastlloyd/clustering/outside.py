@@ -1,6 +1,7 @@
-"""Numbers of records and of values outside the bounds: exact, so only for the owner of the records.
+"""Numbers of records and of values outside the bounds.
 
-No file, page, picture or log contains them, and no representation of an object shows them.
+They are exact, so only the owner of the records may see them. No file, page, picture or log
+contains the numbers, and no representation of an object shows them.
 """
 
 from collections.abc import Sequence
@@ -17,8 +18,10 @@ OFTEN = Fraction(2, 100)  # of the values of a feature: from here on its owner i
 
 
 class OutsideMarks(NamedTuple):
-    """Marks of records with a value outside the bounds, bool (n,), and numbers of such values,
-    int64 (n_features,).
+    """Marks of values outside the bounds.
+
+    records : whether each record has such a value, bool (n,).
+    counts : number of such values of each feature, int64 (n_features,).
     """
 
     records: NDArray[np.bool_]
@@ -26,14 +29,17 @@ class OutsideMarks(NamedTuple):
 
     @classmethod
     def none(cls, n: int, n_features: int) -> Self:
-        """Marks of n records, none of them outside."""
+        """Return marks of n records without a value outside the bounds."""
         return cls(np.zeros(n, dtype=np.bool_), np.zeros(n_features, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clipped:
-    """Number of records, number with a value outside the bounds, and number of such values of each
-    feature. Before any record is seen, it has no features.
+    """Numbers of records and of values outside the bounds. Do not publish them.
+
+    n_records : number of records.
+    n_outside : number of records with a value outside the bounds.
+    counts : number of values outside the bounds, for each feature. Empty before a record was read.
     """
 
     n_records: int = field(default=0, repr=False)
@@ -42,7 +48,7 @@ class Clipped:
 
     @classmethod
     def of(cls, marks: OutsideMarks) -> Self:
-        """Numbers of one block of records."""
+        """Return the numbers of one block of records."""
         return cls(
             n_records=len(marks.records),
             n_outside=int(np.count_nonzero(marks.records)),
@@ -50,7 +56,7 @@ class Clipped:
         )
 
     def __add__(self, other: "Clipped") -> "Clipped":
-        """Numbers of both."""
+        """Return the numbers of both objects together."""
         if not self.counts or not other.counts:
             return self if self.counts else other
         return Clipped(
@@ -60,7 +66,9 @@ class Clipped:
         )
 
     def often(self, features: Sequence[str]) -> dict[str, float]:
-        """Return the shares of values outside the bounds, for features with 2 % or more of them."""
+        """Return the share of values outside the bounds, for each feature with 2 % or more
+        of them.
+        """
         return {
             name: count / self.n_records
             for name, count in zip(features, self.counts, strict=False)

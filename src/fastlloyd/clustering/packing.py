@@ -1,5 +1,6 @@
-"""Initial centroids by sphere packing (Su et al. 2016; Section 5.3.1 of the paper), from a public
-seed and without data.
+"""Initial centroids by sphere packing, from a public seed and without data.
+
+Sources are Su et al. 2016, and Section 5.3.1 of the paper.
 """
 
 import enum
@@ -22,9 +23,9 @@ PACKING_BITS = 16  # of the grid on which centroids are packed where that of the
 class RadiusSearch(enum.Enum):
     """Search for the packing radius a.
 
-    # Departs from the paper: its text says binary search, its published code halves.
-    # Random numbers are integers from a public stream, equal on every machine, instead of some
-    # library's floats. And a = 0 makes sure that a packing exists.
+    Departs from the paper: its text says binary search, and its published code halves. Random
+    numbers are integers from a public stream, equal on every machine, instead of some library's
+    floats. And a = 0 makes sure that a packing exists.
     """
 
     BISECTION = "bisection"  # the largest feasible a, as the paper's text says
@@ -34,12 +35,12 @@ class RadiusSearch(enum.Enum):
 def initial_centroids(
     domain: Domain, n_clusters: int, seed: PublicSeed, search: RadiusSearch
 ) -> IntArray:
-    """Return the first centroids of a run, int64 (n_clusters, n_features) in grid units:
-    `sphere_packing` inside the bounds.
+    """Return the initial centroids of a run, int64 (n_clusters, n_features) in grid units.
 
-    On a grid of less than 16 bits it is the start of 16 bits, rounded half up, so that one seed
-    means one start. Packed on the coarse grid, the points would be quite different, and a
-    comparison of two grids would compare two starts.
+    They are the result of `sphere_packing` inside the bounds. On a grid of less than 16 bits, the
+    packing is computed with 16 bits and rounded half up. So one seed gives one start on every grid.
+    A packing on the coarse grid would give quite different points, and a comparison of two grids
+    would compare two starts.
     """
     finer = min(PACKING_BITS, finest_bits(domain.n_features)) - domain.fraction_bits
     if finer <= 0:
@@ -55,13 +56,14 @@ def initial_centroids(
 def sphere_packing(
     half_widths: IntArray, n_clusters: int, seed: PublicSeed, search: RadiusSearch
 ) -> IntArray:
-    """Return points at least a from the walls and 2a from each other, for the largest a that the
-    search finds.
+    """Return points at least a from the walls and 2a from each other, int64 (n_clusters,
+    n_features).
 
-    half_widths : int64 (n_features,), the box [-B_i, B_i] in grid units. In a feature narrower than
-        a the points lie in the middle. Returns int64 (n_clusters, n_features). It uses integers and
-        a ChaCha20 stream, so it is the same on every machine. It never fails, because a = 0 is
-        always possible.
+    The search finds the radius a, and always succeeds, because a = 0 is possible. In a feature
+    narrower than a, the points lie in the middle. Only integers and a ChaCha20 stream are used, so
+    the result is the same on every machine.
+
+    half_widths : half widths B_i of the box [-B_i, B_i] in grid units, int64 (n_features,).
     """
     return _packed(tuple(half_widths.tolist()), n_clusters, seed, search).copy()
 
@@ -101,8 +103,11 @@ def _packed_by_bisection(half_widths: IntArray, n_clusters: int, seed: PublicSee
 
 
 def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray | None:
-    """Place the points one after another, each after at most 100 attempts. Returns None if a point
-    finds no place.
+    """Return packed points, or None if a point finds no place after 100 attempts.
+
+    The points are placed one after another.
+
+    radius : distance a from the walls, and half the distance between two points.
     """
     points = np.empty((n_clusters, len(half_widths)))  # whole numbers
     reach, label = (
@@ -122,10 +127,10 @@ def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) 
 def _placed_by_compiled_code(
     points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int
 ) -> bool | None:
-    """Place the points as `_placed` does.
+    """Place the points as `_placed` does, by compiled code.
 
-    Returns None if `PublicStream.integers` would reject a word (at most one in 2**31) and take
-    others.
+    Returns None if `PublicStream.integers` would reject a word and take others. This has a
+    probability of at most 1 / 2**31 for each word.
     """
     from fastlloyd.clustering.compiled.packing import place
 
@@ -140,7 +145,7 @@ def _placed_by_compiled_code(
 
 
 def _placed(points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int) -> bool:
-    """Place the points (k, d), each after at most 100 attempts; return False if one finds no
+    """Place the points (k, d), each after at most 100 attempts. Return False if one finds no
     place.
     """
     spans, shape = Spans.of(-reach, reach), (ATTEMPTS, len(reach))
@@ -154,11 +159,12 @@ def _placed(points: FloatArray, reach: IntArray, stream: PublicStream, squared_g
 
 
 def _first_free(candidates: FloatArray, points: FloatArray, squared_gap: int) -> FloatArray | None:
-    """Return the first candidate far enough from all points, searched in batches that grow, because
-    an early one usually is.
+    """Return the first candidate that is far enough from all points, or None.
 
+    Candidates are searched in batches that grow, because an early candidate is usually free.
     Squares and products are whole numbers below 2**53, so any order of addition is exact. `einsum`
-    adds them in this thread. Threads of a matrix library wait for each other on a busy machine.
+    adds them in this thread, because threads of a matrix library wait for each other on a busy
+    machine.
     """
     doubled, lengths = 2.0 * points, np.einsum("nd,nd->n", points, points)
     room = np.einsum("ld,ld->l", candidates, candidates) - squared_gap

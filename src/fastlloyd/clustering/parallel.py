@@ -1,9 +1,8 @@
-"""Threads that share spans of the records, and the decision to use compiled code: the extra `fast`
-must be installed and worth loading.
+"""Threads that share spans of the records, and the decision to use compiled code.
 
-The threads are Python's, because compiled code, NumPy and BLAS run without the interpreter's lock.
-Spans give exact integers, which add up in any order. So neither the number of threads nor their
-order changes a result.
+Compiled code needs the extra `fast`, and must be worth loading. The threads are Python's, because
+compiled code, NumPy and BLAS run without the interpreter's lock. Spans give exact integers, which
+can be added up in any order. So neither the number of threads nor their order changes a result.
 """
 
 import gc
@@ -46,11 +45,11 @@ _T = TypeVar("_T")
 
 
 def is_compiled(steps: int) -> bool:
-    """Return whether a computation of `steps` steps uses compiled code, which is then loaded.
+    """Return whether a computation of `steps` steps uses compiled code. If so, the code is loaded.
 
-    Loading takes about half a second, and compiling some seconds more if there is no copy on disk
-    yet. So the code is loaded when a process has done, or is about to do, about as much work
-    without it. From then on all computations use it. The results are the same integers either way.
+    Loading takes about half a second, and compiling some seconds more if there is no copy on disk.
+    So the code is loaded when a process has done about as much work without it, or is about to.
+    From then on all computations use it. The results are the same integers either way.
     """
     if _state.loaded:
         return True
@@ -69,12 +68,12 @@ def over_spans(
     """Return the results of `task(start, stop)` for spans that cover all records of X, in any
     order.
 
-    k : steps for each of X's numbers.
-    least : number of records that makes a span worth its overhead.
-    blas : True if the task calls BLAS, whose own threads would compete with these.
+    k : number of steps for each number in X.
+    least : smallest number of records that makes a span worth its overhead.
+    blas : whether the task calls BLAS, whose own threads would compete with these.
 
-    Threads come with compiled code. Raises the errors of the task. Then, and after an interruption,
-    no further span begins, and those that began have ended.
+    Threads are used only together with compiled code. Raises the errors of the task. After an error
+    or an interruption no further span begins, and all spans that began have ended.
     """
     n, steps = len(X), X.size * (k + READING_STEPS)
     threads = n_threads() if steps >= WORTH_THREADS * (1 + blas) and is_compiled(X.size * k) else 1
@@ -104,8 +103,10 @@ def sum_over_spans(
     least: int | None = None,
     blas: bool = False,
 ) -> IntArray:
-    """Return the sum of the results of the task: int64 arrays of one shape that no other code uses.
-    Parameters are those of `over_spans`.
+    """Return the sum of the results of `task(start, stop)` over all spans.
+
+    The results are int64 arrays of one shape that no other code uses. Parameters are those of
+    `over_spans`.
     """
     sums: list[IntArray] = []
     one_at_a_time = Lock()
@@ -123,8 +124,9 @@ def sum_over_spans(
 
 
 def work_together(pieces: Iterable[Callable[[], _T]], threads: int) -> list[_T]:
-    """Return the results of all pieces, in any order. This thread and up to threads - 1 others take
-    one after the other.
+    """Return the results of all pieces, in any order.
+
+    This thread and up to threads - 1 other ones take one piece after the other.
     """
     job = _Job(pieces)
     try:
@@ -139,7 +141,7 @@ def work_together(pieces: Iterable[Callable[[], _T]], threads: int) -> list[_T]:
 
 
 class _Job(Generic[_T]):
-    """Pieces of work that are left, and the results of the threads.
+    """Pieces of work that remain, and the results so far.
 
     Threads share only lists and queues, whose operations are never interrupted half-way.
     """
@@ -153,7 +155,7 @@ class _Job(Generic[_T]):
         self.finished: SimpleQueue[None] = SimpleQueue()
 
     def work(self) -> None:
-        """Work until no piece is left."""
+        """Do one piece after the other until no piece remains."""
         while self.left:
             try:
                 piece = self.left.popleft()
@@ -162,7 +164,9 @@ class _Job(Generic[_T]):
             self.found.append(piece())
 
     def help(self) -> None:
-        """Work in another thread than the caller's; the caller raises its errors."""
+        """Do pieces in another thread than the caller's. The caller raises errors of this
+        thread.
+        """
         self.helping.append(None)
         try:
             self.work()
@@ -173,13 +177,13 @@ class _Job(Generic[_T]):
         self.finished.put(None)
 
     def wait(self) -> None:
-        """Wait until no helper works. One that comes later finds nothing left."""
+        """Wait until no helper works. A helper that begins later finds no piece."""
         while self.helping:
             with suppress(Empty):
                 self.finished.get(timeout=1)
 
     def end(self) -> None:
-        """Begin no further piece, and wait for those that began."""
+        """Begin no further piece, and wait until those that began have ended."""
         self.left.clear()
         self.wait()
 
@@ -192,7 +196,7 @@ class _Helpers:
         self.jobs: SimpleQueue[_Job[Any]] = SimpleQueue()
 
     def call(self, job: _Job[Any], n: int) -> None:
-        """Have n threads help with a job, or as many as there may be."""
+        """Let n threads help with a job, or fewer if the system allows fewer."""
         with (
             self.starting,
             suppress(RuntimeError),
@@ -213,8 +217,9 @@ class _Helpers:
 
 @cache
 def _helpers() -> _Helpers:
-    """The helpers of this process; a forked child, which has none of these threads, starts its
-    own.
+    """Return the helpers of this process.
+
+    A forked child has none of these threads, and starts its own.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_helpers.cache_clear)
@@ -222,8 +227,9 @@ def _helpers() -> _Helpers:
 
 
 class _OneBlasThread:
-    """Limit BLAS to one thread while any thread is within; the last to leave restores what the
-    first found.
+    """Context manager that limits BLAS to one thread while any thread is inside.
+
+    The last thread to leave restores the limit that the first one found.
     """
 
     def __init__(self, blas: Any) -> None:
@@ -245,11 +251,11 @@ class _OneBlasThread:
 
 @cache
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Return a context in which BLAS uses only the calling thread, in the whole process, because
-    BLAS has no narrower setting.
+    """Return a context manager in which BLAS uses only the calling thread.
 
-    All threads of a process share it; a forked child makes its own. If BLAS cannot be limited, its
-    threads stay, which costs only time.
+    The limit applies to the whole process, because BLAS has no narrower setting. All threads of a
+    process share the context manager, and a forked child makes its own. If BLAS cannot be limited,
+    its threads remain, which costs only time.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=one_blas_thread.cache_clear)
@@ -259,8 +265,11 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
 
 class _state:  # noqa: N801 - a place for what is true of this process
-    """State of this process: whether compiled code is loaded, steps computed without it, threads
-    that read files ahead.
+    """State of this process.
+
+    loaded : whether compiled code is loaded.
+    steps : number of steps that were computed without compiled code.
+    reading : number of threads that read files ahead.
     """
 
     loaded = False
@@ -269,8 +278,10 @@ class _state:  # noqa: N801 - a place for what is true of this process
 
 
 def n_threads() -> int:
-    """Return the number of cores that this process may use, or OMP_NUM_THREADS, which BLAS and
-    scikit-learn read too.
+    """Return the number of threads to use: that of the cores this process may use, or
+    OMP_NUM_THREADS.
+
+    BLAS and scikit-learn read the same variable.
     """
     stated = os.environ.get("OMP_NUM_THREADS", "")
     if re.fullmatch(r"[1-9][0-9]{0,2}", stated):
@@ -286,8 +297,9 @@ def n_threads() -> int:
 
 @contextmanager
 def reading_ahead() -> Iterator[None]:
-    """Leave a core to a thread that reads: `n_threads` is one less meanwhile. It changes speed,
-    never a result.
+    """Context manager that leaves a core to a thread that reads: `n_threads` is one less inside.
+
+    It changes speed, never a result.
     """
     _state.reading += 1
     try:
@@ -298,9 +310,9 @@ def reading_ahead() -> Iterator[None]:
 
 @cache
 def _can_be_loaded() -> bool:
-    """Load compiled code; return False without the extra, or if numba cannot be imported.
+    """Load compiled code. Return False without the extra, or if Numba cannot be imported.
 
-    Examples are a NumPy that is too new, or a process that may make no code.
+    Numba fails, for example, if NumPy is too new, or if the process may not make code.
     """
     if not extras.is_installed("fast"):
         return False

@@ -1,11 +1,10 @@
-"""k-means of *public* points, which follow from noisy answers or from public draws, never of
-records.
+"""k-means of *public* points, which follow from noisy answers or public draws, never from records.
 
-Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is
-ordinary float64: equal draws give equal results on one machine, but the last digit may differ on
-another. The numbers of steps and of draws are fixed beforehand, and nothing ends early, so the time
-reveals little about the points. That matters because a server that adds the noise knows it, and
-must not learn from a clock what the noise hides.
+Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is in
+ordinary float64. Equal draws give equal results on one machine, but the last digit may differ on
+another. The numbers of steps and draws are fixed beforehand, and no loop ends early. So the time
+reveals little about the points. This matters for a server that adds the noise and knows it. Such a
+server must not learn from a clock what the noise hides.
 """
 
 import math
@@ -34,8 +33,9 @@ PROMISING = 5
 
 
 class PublicClusters:
-    """Result of k-means of public points; labels and loss are computed on demand. centroids :
-    float64 (k, r).
+    """Result of k-means of public points. Labels and loss are computed on demand.
+
+    centroids : centroids, float64 (k, r).
     """
 
     def __init__(self, lloyd: "_Lloyd", best: FloatArray, origin: FloatArray) -> None:
@@ -44,12 +44,12 @@ class PublicClusters:
 
     @cached_property
     def labels(self) -> IntArray:
-        """Return the nearest centroid of each point, int64 (n,), the lowest index of several."""
+        """Nearest centroid of each point (ties: lowest index), int64 (n,)."""
         return self._lloyd.labels(self._best)
 
     @cached_property
     def loss(self) -> float:
-        """Return the weighted mean of the squared distances of points to their centroids."""
+        """Weighted mean of the squared distances of points from their centroids."""
         return self._lloyd.loss(self._best) / float(self._lloyd.weights.sum())
 
 
@@ -62,17 +62,22 @@ def k_means(
     n_restarts: int,
     n_steps: int,
 ) -> PublicClusters:
-    """Cluster weighted points: the best of several starts by greedy k-means++ after `n_steps` of
-    Lloyd's steps.
+    """Return the best k-means clustering of weighted points, after several starts by greedy
+    k-means++.
 
-    points : float64 (n, r), n and r at least 1. weights : float64 (n,), none negative. Weights
-    below 2^-400 of the largest count as 0. If all are 0, all count the same. n_restarts : number of
-    starts. Only the five with the least loss go on after an eighth of the steps.
+    points : points, float64 (n, r), with n and r at least 1.
+    weights : weights of the points, float64 (n,), not negative. A weight below 2^-400 of the
+        largest counts as 0. If all weights are 0, all points count the same.
+    n_restarts : number of starts. After an eighth of the steps, only the five with the smallest
+        loss continue.
+    n_steps : number of Lloyd's steps.
 
-    Ties go to the lowest index: of centroids, of points, of restarts. Points without weight have
-    labels and nothing else. An empty cluster gets the point that adds most to the loss. With fewer
-    than k distinct points, some are repeated among the centroids. Raises LocalProtocolError for
-    shapes that do not fit, a number that is not finite or beyond 2^400, and a negative weight.
+    Of equal centroids, points or starts, the one with the lowest index counts. Points without
+    weight only get labels. An empty cluster gets the point that adds most to the loss. With fewer
+    than k distinct points, some occur more than once among the centroids.
+
+    Raises LocalProtocolError if shapes do not fit or a weight is negative. The same error is raised
+    for a number that is not finite or is beyond 2^400.
     """
     _check(points, weights, n_clusters, n_restarts, n_steps)
     weights = weights / weights.max() if weights.any() else np.ones(len(points))
@@ -86,8 +91,11 @@ def k_means(
 
 
 def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
-    """Return the index, int64 (n,), of the point (m, r) nearest to each of a sample (n, r), the
-    lowest of several.
+    """Return, for each point of a sample, the number of the nearest point (ties: lowest), int64
+    (n,).
+
+    sample : points, float64 (n, r).
+    points : points to choose from, float64 (m, r).
     """
     origin = points.mean(axis=0)
     return _Lloyd(sample - origin, np.ones(len(sample))).labels(
@@ -96,7 +104,7 @@ def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
 
 
 def _best(lloyd: "_Lloyd", k: int, draws: Draws, n_restarts: int, n_steps: int) -> FloatArray:
-    """Return the best centroids (k, r) of several starts, around the origin."""
+    """Return the best centroids (k, r) of several starts. Points have their mean at the origin."""
     left = n_steps
     starts = list(first_centroids(lloyd.points, lloyd.weights, k, draws, n_restarts))
     if n_restarts > PROMISING:
@@ -109,7 +117,7 @@ def _best(lloyd: "_Lloyd", k: int, draws: Draws, n_restarts: int, n_steps: int) 
 
 
 def _is_compiled(steps: int) -> bool:
-    """Return whether compiled code makes this number of steps of a k-means."""
+    """Return whether compiled code makes `steps` steps of a k-means."""
     if not is_compiled(steps // BLAS_STEPS):
         return False
     from fastlloyd.clustering.compiled.jit import pays
@@ -119,16 +127,18 @@ def _is_compiled(steps: int) -> bool:
 
 
 class _Lloyd:
-    """Lloyd's steps on points (n, r) around the origin, with positive weights (n,); labels and loss
-    with any weights.
+    """Lloyd's steps on points (n, r) with positive weights (n,). Labels and loss need no positive
+    weights.
+
+    The mean of the points is the origin.
     """
 
     def __init__(self, points: FloatArray, weights: FloatArray) -> None:
         self.points, self.weights = points, weights
 
     def all_after(self, n_steps: int, starts: list[FloatArray]) -> list[FloatArray]:
-        """Return the centroids after `n_steps` steps from each of several starts, shared among
-        threads.
+        """Return the centroids after `n_steps` steps, for each of several starts. Threads share the
+        starts.
         """
         steps = sum(n_steps * self.points.size * len(C) for C in starts)
         threads = min(n_threads(), len(starts)) if steps >= WORTH_THREADS and _is_compiled(0) else 1
@@ -142,7 +152,7 @@ class _Lloyd:
         return [ends[i] for i in range(len(starts))]
 
     def after(self, n_steps: int, centroids: FloatArray) -> FloatArray:
-        """Return the centroids (k, r) after `n_steps` steps from the given ones."""
+        """Return the centroids (k, r) after `n_steps` steps from the given centroids."""
         centroids, left = centroids.copy(), n_steps
         while left > 0:
             left -= self._sure_steps(left, centroids)[0]
@@ -151,19 +161,21 @@ class _Lloyd:
         return centroids
 
     def loss(self, centroids: FloatArray) -> float:
-        """Weighted sum of squared distances to the nearest centroids."""
+        """Return the weighted sum of the squared distances from the nearest centroids."""
         return float(
             self.weights @ _squared_distances(self.points, centroids, self.labels(centroids))
         )
 
     def labels(self, centroids: FloatArray) -> IntArray:
-        """The nearest centroid of each point, int64 (n,), the lowest of several."""
+        """Return the nearest centroid of each point (ties: lowest index), int64 (n,)."""
         found, labels = self._sure_steps(0, centroids)
         return labels if found else _labels(self._with_ones, centroids)
 
     def _sure_steps(self, n_steps: int, centroids: FloatArray) -> tuple[int, IntArray]:
-        """Make steps by compiled code, in place, as far as they are certain
-        (`compiled.public_kmeans.lloyd_steps`).
+        """Make steps by compiled code, as long as they are certain. The centroids change in place.
+
+        Returns the results of `compiled.public_kmeans.lloyd_steps`: a number of steps, and the
+        labels.
         """
         labels = np.empty(len(self.points), dtype=np.int64)
         if not _is_compiled(n_steps * self.points.size * len(centroids)):
@@ -200,8 +212,9 @@ class _Lloyd:
         return np.where(filled, sums / np.where(filled, masses[:, None], 1.0), centroids)
 
     def _relocate(self, centroids: FloatArray, labels: IntArray) -> None:
-        """Give each empty cluster one of the points that add most to the loss, but never a point
-        that adds nothing.
+        """Give each empty cluster one of the points that add most to the loss.
+
+        A point that adds nothing is never given.
         """
         empty = np.flatnonzero(np.bincount(labels, minlength=len(centroids)) == 0)
         shares = self.weights * _squared_distances(self.points, centroids, labels)
@@ -211,8 +224,11 @@ class _Lloyd:
 
 
 def _labels(with_ones: FloatArray, centroids: FloatArray) -> IntArray:
-    """Return the index of the nearest centroid, by |c|^2 - 2 x.c, the squared distance minus |x|^2;
-    points have a last column of 1.
+    """Return the number of the nearest centroid of each point.
+
+    Centroids are compared by |c|^2 - 2 x.c, the squared distance minus |x|^2.
+
+    with_ones : points, with 1 in an additional last column.
     """
     keys = np.vstack([-2.0 * centroids.T, np.einsum("ij,ij->i", centroids, centroids)])
     labels = np.empty(len(with_ones), dtype=np.int64)
@@ -231,15 +247,16 @@ def _with_ones(points: FloatArray) -> FloatArray:
 
 
 def _squared_distances(points: FloatArray, centroids: FloatArray, labels: IntArray) -> FloatArray:
-    """Return the squared distance (n,) of each point to the centroid of its label."""
+    """Return the squared distance of each point from the centroid of its label, (n,)."""
     offsets = points - centroids.take(labels, axis=0)
     squared: FloatArray = np.einsum("ij,ij->i", offsets, offsets)
     return squared
 
 
 def n_trials(n_clusters: int) -> int:
-    """Return the number of points that are drawn for one centroid: 2 + floor(log k), as in
-    scikit-learn.
+    """Return the number of points that are drawn for each centroid, 2 + floor(log k).
+
+    scikit-learn draws as many.
     """
     return 2 + math.floor(math.log(n_clusters))
 
@@ -247,13 +264,14 @@ def n_trials(n_clusters: int) -> int:
 def first_centroids(
     points: FloatArray, weights: FloatArray, n_clusters: int, draws: Draws, n_starts: int
 ) -> FloatArray:
-    """Return centroids (n_starts, n_clusters, r) among the points (n, r), whose weights (n,) are
-    positive.
+    """Return centroids (n_starts, n_clusters, r) among the points (n, r), by greedy k-means++.
 
-    Each is drawn with probability proportional to weight times squared distance to the nearest
-    centroid so far. Greedy: of several that are drawn, the one that lowers the loss the most is
-    kept. How many numbers are drawn follows from the shapes alone. Where all points are centroids
-    already, points are repeated.
+    Each point is drawn with probability proportional to its weight times its squared distance from
+    the nearest centroid so far. Of several points drawn, the one that lowers the loss most is kept.
+    The number of draws follows from the shapes alone. If all points are centroids already, points
+    are repeated.
+
+    weights : positive weights of the points, (n,).
     """
     n, T = len(points), n_trials(n_clusters)
     firsts = draws.uniform(0.0, 1.0, (n_starts,))
@@ -273,8 +291,9 @@ def first_centroids(
 def _surely_added(
     points: FloatArray, weights: FloatArray, trials: FloatArray, chosen: IntArray
 ) -> list[bool]:
-    """Fill chosen (starts, k) after its first column by compiled code; return for which starts this
-    is certain.
+    """Set all columns of `chosen` (starts, k) after the first, by compiled code.
+
+    Returns, for each start, whether its choices are certain.
     """
     if not _is_compiled(trials.size * points.size):
         return [False] * len(chosen)
@@ -298,8 +317,9 @@ def _surely_added(
 def _added(
     lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray
 ) -> IntArray:
-    """Fill chosen[:, 1:] for a few starts, and return it. trials : (starts, k - 1, T) uniform
-    numbers.
+    """Set all columns of `chosen` (starts, k) after the first, for a few starts, and return it.
+
+    trials : uniform numbers, (starts, k - 1, T).
     """
     S, k = chosen.shape
     T, n = trials.shape[2], len(weights)
@@ -319,8 +339,9 @@ def _added(
 
 
 def _drawn(masses: FloatArray, uniform: FloatArray) -> IntArray:
-    """Return indices (S, T) drawn from each row of masses (S, n) by inversion of uniform numbers
-    (S, T); the last index if all masses are 0.
+    """Return indices (S, T) that uniform numbers (S, T) draw from the rows of masses (S, n).
+
+    A row is drawn from by inversion. If all of its masses are 0, the result is the last index.
     """
     sums = masses.cumsum(axis=1)
     found = [
@@ -331,8 +352,9 @@ def _drawn(masses: FloatArray, uniform: FloatArray) -> IntArray:
 
 
 def _lifted(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return matrices (n, r + 2) and (r + 2, n) whose product contains all squared distances: |x|^2
-    - 2 x.y + |y|^2.
+    """Return matrices (n, r + 2) and (r + 2, n) whose product contains all squared distances.
+
+    A squared distance is |x|^2 - 2 x.y + |y|^2.
     """
     squares = np.einsum("ij,ij->i", points, points)[:, None]
     ones = np.ones_like(squares)

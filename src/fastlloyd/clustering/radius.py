@@ -9,11 +9,11 @@ from fastlloyd.errors import PlanError
 
 
 def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
-    """Return H2 = floor(eta_d^2) in squared grid units, eta_d = alpha beta / (2 k^(1/d)) (Section
-    5.6).
+    """Return H2 = floor(eta_d^2) in squared grid units, for the planned radius eta_d (Section 5.6).
 
-    beta / 2 is half the diagonal of the box, so eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). H2 is
-    exact: the largest integer h with h^d k^2 <= (alpha^2 sum(B_i^2))^d.
+    The radius is eta_d = alpha beta / (2 k^(1/d)), where beta / 2 is half the diagonal of the box.
+    So eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). H2 is exact: the largest integer h with h^d k^2 <=
+    (alpha^2 sum(B_i^2))^d.
     """
     return _squared_radius(domain.n_features, n_clusters, alpha**2 * domain.squared_half_diagonal)
 
@@ -35,7 +35,7 @@ def _squared_radius(d: int, k: int, scaled: Fraction) -> int:
 
 
 def usable_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
-    """Return the squared radius. Raises PlanError if the radius is below one grid unit."""
+    """Return the squared planned radius. Raises PlanError if the radius is below one grid unit."""
     H2 = squared_radius(domain, n_clusters, alpha)
     if H2 == 0:
         raise PlanError(

@@ -1,4 +1,4 @@
-"""Records in the memory order that compiled code needs, and its sums by label."""
+"""Records in the memory order that compiled code needs, and their sums by label."""
 
 from collections.abc import Iterator
 
@@ -11,10 +11,11 @@ MASKED_CLUSTERS = 24  # up to here each vector is added to all sums, to those of
 
 
 class ClusterSums:
-    """Sums and counts (k, d + 1) of vectors with coordinates up to `largest`; partial sums have 32
-    bits.
+    """Sums and counts (k, d + 1) of vectors by label. Partial sums have 32 bits.
 
-    shape : k and d. by_feature : memory order of the vectors.
+    shape : numbers k of labels and d of coordinates.
+    largest : largest absolute coordinate.
+    by_feature : whether the vectors are stored feature by feature.
     """
 
     def __init__(self, shape: tuple[int, int], largest: int, *, by_feature: bool) -> None:
@@ -30,13 +31,14 @@ class ClusterSums:
         self._totals = np.zeros((k + 1, d + 1), dtype=np.int64)
 
     def add(self, Z: NDArray[np.int32], start: int, labels: NDArray[np.int32]) -> None:
-        """Add the vectors of Z, (n, d) or by feature (d, n), from `start` on; those with label k
-        are ignored.
+        """Add vectors to the sums of their labels. Vectors with label k are ignored.
+
+        Z : vectors (n, d), or (d, n) if stored feature by feature. They are used from `start` on.
         """
         self._by_label(Z, start, labels, self._totals, *self._room)
 
     def totals(self) -> IntArray:
-        """Return sums and counts of all vectors added."""
+        """Return the sums and counts of all vectors added so far."""
         return self._totals[:-1]
 
 
@@ -46,10 +48,9 @@ Piece = tuple[NDArray[np.int32], tuple[int, int], int]
 
 
 def feature_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
-    """Yield X[start:stop] as (XT, (first, last), position in X), where XT is int32 (d, n) in C
-    order.
+    """Yield X[start:stop] in pieces (XT, (first, last), position in X).
 
-    It is copied in parts, unless X has that order already.
+    XT is int32 (d, n) in C order. X is copied in parts, unless it has this order already.
     """
     if _is_int32(X) and X.flags.f_contiguous:
         yield X.T, (start, stop), start
@@ -59,7 +60,7 @@ def feature_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
 
 
 def row_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
-    """Yield X[start:stop] as `feature_major` does, but with X (n, d) in C order."""
+    """Yield X[start:stop] in pieces as `feature_major` does, but with records (n, d) in C order."""
     if _is_int32(X) and X.flags.c_contiguous:
         yield X, (start, stop), start
         return

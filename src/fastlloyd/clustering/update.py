@@ -1,10 +1,10 @@
-"""Next centroids from noisy statistics, in integers from the first operation to the last.
+"""Next centroids from noisy statistics, computed in integers only.
 
-Independent clients must arrive at bit-identical centroids on every machine, so no value here is
-ever a float. Everything in this file is post-processing of noisy answers: it costs no privacy.
+Independent clients must compute bit-identical centroids on every machine, so no value here is ever
+a float. Everything in this file is post-processing of noisy answers, and costs no privacy.
 
-Departs from the paper, where centroids are reals: they are rounded to the grid, and without
-post-processing saturated, so that squared distances stay exact. A floor under noisy counts
+Departs from the paper, where centroids are reals. Here they are rounded to the grid. Without
+post-processing they are saturated, so that squared distances stay exact. A floor under noisy counts
 (`min_count`) keeps a centroid in place if a division could move it anywhere.
 """
 
@@ -29,11 +29,13 @@ class Postprocessing(enum.Enum):
 
 
 def divide(numerator: IntArray, counts: IntArray, count_bits: int) -> NDArray[Any]:
-    """Return numerator / (counts / 2**count_bits) per row, rounded half up. Counts must not be 0.
+    """Return numerator / (counts / 2**count_bits) for each row, rounded half up.
 
-    numerator : int64 (k, d); counts : int64 (k,) on a grid of 2**-count_bits records. Returns
-    integers (k, d), as int64 where all intermediate values fit and as Python integers (dtype
-    object) otherwise.
+    The result is integers (k, d). They are int64 if all intermediate values fit, and otherwise
+    Python integers (dtype object).
+
+    numerator : int64 (k, d).
+    counts : counts in units of 2**-count_bits records, int64 (k,), which must not be 0.
     """
     fits = (_magnitude(numerator) << (count_bits + 1)) + 2 * _magnitude(counts) < 1 << 63
     exact = np.int64 if fits else object
@@ -46,16 +48,18 @@ def divide(numerator: IntArray, counts: IntArray, count_bits: int) -> NDArray[An
 
 
 def _magnitude(values: NDArray[Any]) -> int:
-    """Return the largest absolute value; np.abs would leave -2**63 negative."""
+    """Return the largest absolute value, also of -2**63, which `np.abs` would leave negative."""
     return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
 
 def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
-    """Shorten every move that is longer than the radius, toward zero: radius clipping (Section
-    5.1).
+    """Return the moves, each shortened to the radius if it is longer (Section 5.1).
 
-    moves : integers (k, d). squared_radius : H2. Returns int64 (k, d) with every squared norm at
-        most H2.
+    The result is int64 (k, d), and every squared norm is at most H2. Coordinates are rounded toward
+    zero.
+
+    moves : integers (k, d).
+    squared_radius : H2.
     """
     fits = moves.dtype == np.int64 and _magnitude(moves) ** 2 * moves.shape[1] < 1 << 63
     exact = moves if fits else moves.astype(object)
@@ -75,15 +79,16 @@ def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
 
 
 def saturate(points: NDArray[Any], limit: int) -> IntArray:
-    """Return the coordinates limited to [-limit, limit], int64."""
+    """Return the coordinates clipped to [-limit, limit], int64."""
     limited: IntArray = np.maximum(np.minimum(points, limit), -limit).astype(np.int64, copy=False)
     return limited
 
 
 def fold(points: IntArray, half_widths: IntArray) -> IntArray:
-    """Reflect coordinates at the walls [-B, B]: the identity inside, period 4B.
+    """Return the points with coordinates reflected at the walls [-B, B]: the identity inside,
+    period 4B.
 
-    # Departs from the paper: its formula has period 2B and would map 0.5 to -0.5.
+    Departs from the paper: its formula has period 2B and would map 0.5 to -0.5.
     """
     B = half_widths
     folded: IntArray = B - np.abs((points + B) % (4 * B) - 2 * B)
@@ -91,7 +96,7 @@ def fold(points: IntArray, half_widths: IntArray) -> IntArray:
 
 
 def postprocess(points: IntArray, half_widths: IntArray, rule: Postprocessing) -> IntArray:
-    """Bring centroids back into the domain by `rule`."""
+    """Return the centroids, brought back into the domain by `rule`."""
     match rule:
         case Postprocessing.NONE:
             return points
@@ -102,9 +107,11 @@ def postprocess(points: IntArray, half_widths: IntArray, rule: Postprocessing) -
 
 
 def is_large_enough(counts: IntArray, count_bits: int, min_count: Fraction) -> NDArray[np.bool_]:
-    """Return which noisy counts (grid of 2**-count_bits) suffice for a division, bool (k,).
+    """Return whether each noisy count suffices for a division, bool (k,).
 
-    With min_count 0 (preset `paper`) every count but 0 is, even a negative one.
+    With min_count 0 (preset `paper`) every count but 0 suffices, even a negative one.
+
+    counts : counts in units of 2**-count_bits records.
     """
     # min_count * 2**count_bits, rounded up
     floor = -((-min_count.numerator << count_bits) // min_count.denominator)

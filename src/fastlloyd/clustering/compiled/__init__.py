@@ -1,3 +1,3 @@
-"""Inner loops, compiled by numba; imported only for computations large enough to repay the
-loading.
+"""Inner loops compiled by Numba. Only large computations import them, because loading takes
+time.
 """

@@ -1,5 +1,6 @@
-"""Offsets of records from points, clipped to a length and normalised to integers, equal to those of
-`mechanisms/queries/clipping.py`.
+"""Offsets of records from points, clipped to a length and normalised to integers.
+
+The integers equal those of `mechanisms/queries/clipping.py`.
 """
 
 import numpy as np
@@ -31,15 +32,18 @@ _CLIPPED = types.int32[:, ::1]
 def clip_offsets(
     XT: Points, start: int, owners: Labels, CT: Points, radius: float, units: float, clipped: Points
 ) -> float:
-    """Set clipped (d, m) to the clipped offsets of records from the points that own them; return
-    the largest squared norm.
+    """Set `clipped` to the clipped offsets of records from their points. Return the largest squared
+    norm.
 
-    XT : (d, n), the m records from `start` on. CT : (d, k), the points. owners : (m,), from 0 to k
-    - 1.
+    XT : records feature by feature, (d, n). The m records from number `start` on are used.
+    owners : number of the point of each record, (m,), from 0 to k - 1.
+    CT : points, (d, k).
+    radius, units : as in `mechanisms/queries/clipping.py`.
+    clipped : output, (d, m).
 
     A coordinate is x = |z_i| units / length, rounded down, with the sign of z_i. The code computes
-    the product of |z_i| and a factor that is the same for all i, slightly too large. The product is
-    between x and x (1 + 2**-47), and no integer is between them but x (lemma 4 of
+    the product of |z_i| and a factor that is slightly too large and the same for all i. The product
+    is between x and x (1 + 2**-47), and no integer other than x is between them (lemma 4 of
     docs/proofs/clipped-queries.md). Root, quotient and product are rounded as they are written.
     """
     d, more_than_units = len(XT), units * (1.0 + 2.0**-48)
@@ -71,7 +75,7 @@ def clip_offsets(
 def _offset_four(
     XT: Points, start: int, owners: _Unsigned, CT: Points, offsets: FloatArray, norms: FloatArray
 ) -> None:
-    """Set four features of the offsets, and add their squares to the norms (m,)."""
+    """Set four features of the offsets, and add their squares to the squared norms (m,)."""
     m = len(norms)
     x0, x1, x2, x3 = (
         XT[0, start : start + m],
@@ -96,7 +100,7 @@ def _offset_four(
 def _offset(
     x: Points, owners: _Unsigned, c: Points, offsets: FloatArray, norms: FloatArray
 ) -> None:
-    """Compute one feature of the offsets as `_offset_four` does."""
+    """Set one feature of the offsets, as `_offset_four` does for four."""
     for r in range(len(norms)):
         z = np.float64(np.int32(x[r] - c[np.intp(owners[r])]))
         offsets[r] = z
@@ -107,8 +111,10 @@ def _offset(
 def _find_factors(
     squares: FloatArray, radius: float, more_than_units: float, factors: FloatArray
 ) -> None:
-    """Set the factors for offsets with these squared norms: `more_than_units` over their
-    lengths.
+    """Set the factor of each offset: `more_than_units` divided by the offset's length, or by the
+    radius.
+
+    squares : squared norms of the offsets.
     """
     for r in range(len(squares)):
         # the integer root, or one more: then it is the ceiling of a square that has none
@@ -119,7 +125,7 @@ def _find_factors(
 
 @rounded_helper
 def _clip(offsets: FloatArray, factors: FloatArray, clipped: Points, norms: FloatArray) -> None:
-    """Set one feature of the clipped offsets, and add its square to the norms."""
+    """Set one feature of the clipped offsets, and add its square to the squared norms."""
     for r in range(len(norms)):
         z = np.trunc(offsets[r] * factors[r])
         clipped[r] = np.int32(z)

@@ -1,20 +1,20 @@
 """Nearest centroid of every record with few features, up to `kernels.KEYED_FEATURES`.
 
-Records are worked on in blocks that stay in the cache, feature by feature, so that the compiler
-turns every loop over records into vector instructions. Blocks have the length of a whole number of
-vectors, so no record is processed singly. All numbers are integers below 2**53 held in float64:
-sums and products are exact in any order, so that no result depends on how the compiler arranges
-them ("reassoc" and "contract" change nothing).
+Records are processed feature by feature in blocks that stay in the cache. So the compiler turns
+every loop over records into vector instructions. A block is a whole number of vectors long, so no
+record is processed singly. All numbers are integers below 2**53 in float64. Sums and products are
+exact in any order, so no result depends on how the compiler arranges them ("reassoc" and "contract"
+change nothing).
 
 Centroids are in groups of L, a power of two. The key of a record x and a centroid c orders the
 centroids of a group by distance and then by index:
 
     key = L (|c|^2 - 2 x.c) + index of c in its group.
 
-The smallest key is that of the nearest centroid, with ties going to the lowest index, and its low
-digits are the label. Between two groups, the later one wins only if its score, the rest of the key,
-is smaller. L follows from the range in which records *may* lie and from the centroids, so that
-every key is exact (`group_size`): what is done with a record is the same for all records.
+The smallest key is that of the nearest centroid (ties: lowest index), and its low digits are the
+label. The rest of the key is the score. Between two groups, the later one wins only if its score is
+smaller. L follows from the centroids and from the range in which records *may* lie, so that every
+key is exact (`group_size`). So the code treats all records in the same way.
 """
 
 import numpy as np
@@ -84,10 +84,13 @@ def feature_labels(
     labels: Labels,
     width: Width,
 ) -> None:
-    """Set labels (stop - start,) to the nearest centroid of each record of XT[:, start:stop], or to
-    k beyond the radius.
+    """Set the label of each record of XT[:, start:stop] to its nearest centroid, or to k beyond the
+    radius.
 
-    XT : (d, n), processed in blocks of `rows` records. width : a tuple of length `columns`.
+    XT : records feature by feature, (d, n), processed in blocks of `rows` records.
+    L : result of `group_size`.
+    labels : output, (stop - start,).
+    width : tuple of length `columns(d)`.
     """
     A, constants, group = feature_keys(centroids, L)
     block, scratch = np.zeros((A.shape[1], whole(rows))), np.empty((4, whole(rows)))
@@ -111,11 +114,12 @@ def feature_labels(
 
 @helper
 def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray, int]:
-    """Return A, constants and the number of rows of a group. The keys of x are A x + constants,
-    padded as `_least_keys` needs them.
+    """Return A, constants, and the number of rows of a group. The keys of a record x are A x +
+    constants.
 
-    Groups are padded to a multiple of that number of rows with centroids whose keys are infinite,
-    and centroids to as many features as `block` has, with zeros.
+    Groups are padded with centroids whose keys are infinite, to a multiple of the number of rows
+    that `least_keys` processes together. Centroids are padded with zeros to as many features as
+    `block` has.
     """
     k, d = centroids.shape
     multiple, n_columns = 4 if d <= 2 else 2, columns(d)
@@ -136,19 +140,19 @@ def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray,
 
 @helper
 def columns(d: int) -> int:
-    """Return the number of features, at least d, for which there is a loop."""
+    """Return the smallest number of features, at least d, for which a loop exists."""
     return d if d == 5 else d + d % 2
 
 
 @helper
 def whole(m: int) -> int:
-    """Return the least number of records, at least m, that fills vectors."""
+    """Return the smallest number of records, at least m, that fills whole vectors."""
     return (m + VECTORS - 1) // VECTORS * VECTORS
 
 
 @helper
 def load_features(XT: Points, start: int, m: int, block: FloatArray, squares: FloatArray) -> None:
-    """Copy m records to `block` (features, rows) and their squared norms to `squares`."""
+    """Copy m records to `block` (features, rows), and their squared norms to `squares`."""
     squares[:m] = 0.0
     for j in range(XT.shape[0]):
         feature, target = XT[j, start : start + m], block[j]
@@ -172,10 +176,12 @@ def block_labels(
     m: int,
     width: Width,
 ) -> None:
-    """Set the labels of the first m records of `block` (features, rows), whose squared norms stand
-    in scratch[0].
+    """Set the labels of the first m records of `block` (features, rows).
 
-    rows : as many as fill vectors.
+    The number of rows fills whole vectors.
+
+    scratch : work array, whose first row contains the squared norms of the records.
+    A, constants, group : results of `feature_keys`.
     """
     squares, best, scores, found = scratch[0], scratch[1], scratch[2], scratch[3]
     if group == len(constants):
@@ -197,8 +203,9 @@ def block_labels(
 def least_keys(
     block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int, width: Width
 ) -> None:
-    """Set best[r] to the least key of record r, for m records and some more. A, constants : as
-    `feature_keys` pads them.
+    """Set best[r] to the smallest key of record r, for m records and the rest of their vectors.
+
+    A, constants : results of `feature_keys`, or rows of one group of them.
     """
     n = whole(m)
     best[:n] = np.inf
@@ -222,7 +229,7 @@ def least_keys(
 def _plane(
     x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Compute keys for two features: four centroids at a time, all in registers."""
+    """Compute the smallest keys for two features, four centroids at a time, all in registers."""
     for c in range(0, len(constants), 4):
         n0, n1, n2, n3 = constants[c], constants[c + 1], constants[c + 2], constants[c + 3]
         a0, a1, a2, a3 = A[c, 0], A[c + 1, 0], A[c + 2, 0], A[c + 3, 0]
@@ -238,8 +245,9 @@ def _plane(
 def _four_features(
     x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Compute keys for four features: two centroids at a time, in registers. u, v : their
-    constants.
+    """Compute the smallest keys for four features and two centroids, in registers.
+
+    u, v : constants of the two centroids.
     """
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
@@ -253,7 +261,7 @@ def _four_features(
 def _five_features(
     x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Compute keys for five features, as for four."""
+    """Compute the smallest keys for five features, as `_four_features` does for four."""
     x0, x1, x2, x3, x4 = x[0], x[1], x[2], x[3], x[4]
     a0, a1, a2, a3, a4, b0, b1, b2, b3, b4 = (
         a[0],
@@ -277,7 +285,7 @@ def _five_features(
 def _six_features(
     x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Compute keys for six features, as for four."""
+    """Compute the smallest keys for six features, as `_four_features` does for four."""
     x0, x1, x2, x3, x4, x5 = x[0], x[1], x[2], x[3], x[4], x[5]
     a0, a1, a2, a3, a4, a5 = a[0], a[1], a[2], a[3], a[4], a[5]
     b0, b1, b2, b3, b4, b5 = b[0], b[1], b[2], b[3], b[4], b[5]
@@ -291,8 +299,9 @@ def _six_features(
 def _eight_features(
     x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
 ) -> None:
-    """Compute keys for eight features, as for four; each sum has two parts that can be computed at
-    once.
+    """Compute the smallest keys for eight features, as `_four_features` does for four.
+
+    Each sum has two parts that a processor can compute at the same time.
     """
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
@@ -317,10 +326,10 @@ def _labels_within(
     labels: Labels,
     m: int,
 ) -> None:
-    """Split each key into score and label. The label of a record beyond the radius becomes k.
+    """Set each label from the smallest key of its record, or to k for a record beyond the radius.
 
-    A record out of range, which no caller should pass, has some label. No label is too large, since
-    labels say where to write.
+    A record out of range, which no caller should pass, has an arbitrary label. No label exceeds k,
+    because labels decide where other code writes.
     """
     share, beyond, last = 1.0 / L, float(k), k - 1.0  # exact: L is a power of two
     for r in range(m):
@@ -361,7 +370,7 @@ def _found_within(
     labels: Labels,
     m: int,
 ) -> None:
-    """Set labels to the centroids that were found, and to k for a record beyond the radius."""
+    """Set each label to the centroid found, or to k for a record beyond the radius."""
     beyond, last = float(k), k - 1.0
     for r in range(m):
         labels[r] = np.int32(

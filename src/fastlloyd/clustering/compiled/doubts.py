@@ -1,8 +1,7 @@
-"""Nearest centroids of records that `filter.py` leaves in doubt, by squared distances, which are
-exact integers.
+"""Nearest centroids of the records that `filter.py` cannot decide, by exact squared distances.
 
 With few features, a record is compared with all centroids, and 64 such records take as long as one.
-With many features, it is compared with those centroids that, by their scores, may be the nearest.
+With many features, it is compared only with centroids that may be the nearest by their scores.
 Several records are copied before their distances are computed, because a processor waits for
 numbers that it has just written.
 """
@@ -54,16 +53,19 @@ def decide_columns(
     aside: int,
     width: Width,
 ) -> None:
-    """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact
-    arithmetic.
+    """Set the labels of doubtful records exactly, from records that are stored feature by feature.
 
-    C, norms : centroids and their squared norms, filled with infinitely distant centroids to an
-        even number, and with zeros to 4 features or a multiple of eight.
-    k : label beyond the radius.
-    aside, width : `ASIDE` of the width, which is a tuple of that length.
+    The records are XT[:, start + i] for each i in `doubtful`.
 
-    Without doubtful records the work is the same as for one, so that up to 64 of them take no extra
-    time.
+    C, norms : centroids and their squared norms. Infinitely distant centroids fill them up to an
+        even number. Zeros fill them up to 4 features or a multiple of eight.
+    k : label of a record beyond the radius.
+    labels : output. Only entries of doubtful records are set.
+    aside : `ASIDE` of the width.
+    width : tuple whose length is the width.
+
+    Without doubtful records the work is the same as with one. So up to 64 doubtful records take no
+    extra time.
     """
     records, squares, scratch = (
         np.zeros((C.shape[1], aside + PADDING)),
@@ -99,9 +101,11 @@ def _nearest(
     m: int,
     width: Width,
 ) -> None:
-    """Set `least` to the smallest scores |c|^2 - 2 x.c of m records, and `found` to their c.
+    """Set `least` to the smallest score |c|^2 - 2 x.c of each of m records, and `found` to its
+    centroid.
 
-    x : (features, m), contains -2 x.
+    x : the numbers -2 x of the records, (features, m).
+    s, t : work arrays.
     """
     least[:m] = np.inf
     found[:m] = 0.0
@@ -130,7 +134,7 @@ def _compare_four(
     found: FloatArray,
     m: int,
 ) -> None:
-    """Compare records of four features with centroid c and the next one, in registers."""
+    """Compare records of four features with centroids c and c + 1, in registers."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, n0, one = C[c, 0], C[c, 1], C[c, 2], C[c, 3], norms[c], float(c)
     b0, b1, b2, b3, n1, other = (
@@ -159,8 +163,9 @@ def _compare_eight(
     found: FloatArray,
     m: int,
 ) -> None:
-    """Compare as `_compare_four` does, with eight features; each sum has two parts that can be
-    computed at once.
+    """Compare records of eight features with two centroids, as `_compare_four` does for four.
+
+    Each sum has two parts that a processor can compute at the same time.
     """
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     a0, a1, a2, a3, n0, one = C[c, 0], C[c, 1], C[c, 2], C[c, 3], norms[c], float(c)
@@ -190,7 +195,7 @@ def _compare_eight(
 def _add_eight(
     x: FloatArray, C: FloatArray, c: int, j: int, s: FloatArray, t: FloatArray, m: int
 ) -> None:
-    """Add eight features' products with centroid c to s, and with the next one to t."""
+    """Add the products of eight features with centroid c to s, and with centroid c + 1 to t."""
     x0, x1, x2, x3, x4, x5, x6, x7 = (
         x[j],
         x[j + 1],

@@ -1,9 +1,8 @@
-"""Code before and after the matrix products of `clustering/filter.py`: records to float32, and
-scores to labels.
+"""Loops before and after the matrix products of `clustering/filter.py`.
 
-Records are in parts of R, feature by feature (parts, d, R) or record by record (parts, R, d). Loops
-over the records of a part have no branches, so the compiler can use vector instructions. A record
-in doubt is processed singly.
+They convert records to float32, and scores to labels. Records are in parts of R, feature by feature
+(parts, d, R) or record by record (parts, R, d). Loops over the records of a part have no branches,
+so the compiler can use vector instructions. A doubtful record is processed singly.
 """
 
 from typing import Any
@@ -30,8 +29,8 @@ TILE, TILE_FEATURES = 16, 64
 
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
 def load_features(XT: Points, start: int, m: int, block: Any, squares: Any) -> None:
-    """Set block (parts, d, R) to the records XT[:, start:start + m], and squares (parts R,) to
-    their squared norms.
+    """Set `block` (parts, d, R) to the records XT[:, start:start + m], and `squares` to their
+    squared norms.
     """
     parts, d, R = block.shape
     squares[:] = 0
@@ -77,8 +76,8 @@ def _load_four(XT: Points, start: int, target: Any, norms: Any) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
 def load_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
-    """Set block (parts, R, d) to the records X[start:start + m], and squares (parts R,) to their
-    squared norms.
+    """Set `block` (parts, R, d) to the records X[start:start + m], and `squares` to their squared
+    norms.
     """
     d = block.shape[2]
     rows = block.reshape(len(squares), d)
@@ -95,8 +94,9 @@ def load_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
 def turn_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
-    """Set block (parts, d, R), feature by feature, to the records X[start:start + m], and squares
-    to their squared norms.
+    """Set `block` (parts, d, R), feature by feature, to the records X[start:start + m].
+
+    squares : output, squared norms of the records, (parts R,).
     """
     _, d, R = block.shape
     tile = np.zeros((TILE, TILE_FEATURES), np.float32)
@@ -125,7 +125,7 @@ def _load_part(record: Any, row: Any) -> Any:
 
 @inlined
 def _turn(tile: Any, target: Any) -> None:
-    """Set target (features, n) to n rows of the tile."""
+    """Set `target` (features, n) to the transpose of n rows of the tile."""
     for j in range(len(target)):
         column = target[j]
         if len(column) == TILE:  # a number that the compiler knows
@@ -216,8 +216,12 @@ def propose(
 def _least_two(
     products: Any, constants: Any, start: int, best: Any, second: Any, found: Labels
 ) -> None:
-    """Update the two smallest scores with products + constants (centroids, R) of further centroids,
-    from the `start`-th on.
+    """Update the two smallest scores of each record with the scores of further centroids.
+
+    products : products of these centroids, (centroids, R). A score is products + constants.
+    start : number of the first of these centroids.
+    best, second, found : smallest score, second smallest score, and centroid with the smallest
+        score.
     """
     last = len(products) // 4 * 4
     for c in range(0, last, 4):

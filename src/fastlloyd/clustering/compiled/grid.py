@@ -1,8 +1,8 @@
-"""Inner loops of the grid: records to grid points, marks of records with a value outside the
-bounds, and the number of such values of each feature.
+"""Inner loops of the grid, which convert records to grid points.
 
-Every operation is rounded as written, so the points equal those of NumPy. A record is clipped, and
-marked, by the same operations whether its values lie within the bounds or not.
+They also mark records with a value outside the bounds, and count such values of each feature. Every
+operation is rounded as written, so the points equal those of NumPy. Records inside and outside the
+bounds are clipped and marked by the same operations.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ _FLOATS, _MARKS, _COUNTS = (types.float32, types.float64), types.boolean[::1], t
 def _column(
     values: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray
 ) -> bool:
-    """Compute the result of `grid_column` in one loop."""
+    """Convert one feature of records, as `grid_column` does."""
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
     finite, n = True, 0
     for r in range(len(points)):
@@ -58,14 +58,14 @@ def _column(
 def grid_column(
     values: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray
 ) -> bool:
-    """Compute one feature of records as `Domain.to_grid` defines it; return False if a value is not
+    """Convert one feature of records as `Domain.to_grid` defines it. Return False if a value is not
     finite.
 
-    values : float32 or float64 (n,).
+    values : values of the feature, float32 or float64 (n,).
     frame : lower and upper bound, centre, unit and half width.
-    points : set to the result.
+    points : output, the coordinates on the grid.
     outside : bool (n,), set to True for each record with a value outside the bounds.
-    counts : int64 (1,), increased by the number of these values.
+    counts : int64 (1,), increased by the number of values outside the bounds.
     """
     return _column(values, frame, points, outside, counts)
 
@@ -88,11 +88,14 @@ def grid_features(
     outside: _Marks,
     counts: IntArray,
 ) -> bool:
-    """Compute all features of the records X[start:stop] (n, d), in any memory order, as
-    `grid_column` does: points (d, n), counts (d,).
+    """Convert all features of the records X[start:stop], as `grid_column` does for one feature.
 
-    It works in blocks, so that a record that is read for one feature is still in the cache for the
-    next.
+    X : records (n, d), in any memory order.
+    points : output, (d, n).
+    counts : int64 (d,), increased by the numbers of values outside the bounds.
+
+    Records are processed in blocks. So a record that was read for one feature is still in the cache
+    for the next feature.
     """
     d = X.shape[1]
     rows = max(1, BLOCK_CELLS // d)
@@ -114,8 +117,12 @@ def grid_features(
     exact=False,
 )
 def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray) -> bool:
-    """Compute all features of records X (n, d), record by record, as `grid_column` does: points (n,
-    d), frame (5, d), counts (d,).
+    """Convert all features of the records X (n, d), record by record, as `grid_column` does for
+    one.
+
+    frame : numbers of `grid_column` for each feature, (5, d).
+    points : output, (n, d).
+    counts : int64 (d,), increased by the numbers of values outside the bounds.
     """
     finite = True
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]

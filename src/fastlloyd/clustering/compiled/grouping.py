@@ -1,4 +1,4 @@
-"""Inner loop that brings records together by their keys."""
+"""Inner loop that sorts the numbers of records by key."""
 
 import numpy as np
 from numba import types
@@ -10,8 +10,9 @@ from fastlloyd.clustering.compiled.jit import Points, kernel, read
 
 @kernel(types.void(read(types.int32, 1), read(types.uint16, 1), types.int64[::1], types.int32[::1]))
 def place(points: Points, keys: NDArray[np.uint16], places: IntArray, memory: Points) -> None:
-    """Write each number to the place of its key; the place, int64 (number of keys,), then moves on
-    by one.
+    """Write each number to the next free place of its key.
+
+    places : next free place of each key in `memory`, int64 (number of keys,), increased here.
     """
     for r in range(len(points)):
         at = places[keys[r]]

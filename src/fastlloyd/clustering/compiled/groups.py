@@ -1,10 +1,10 @@
-"""Nearest of many points for records of few features: float32 finds its group of sixteen, and exact
-numbers find the point in it.
+"""Nearest of many points, for records of few features.
 
-The score of a group for a record is the smallest of its points' scores (`clustering/filter.py`). If
-the two smallest scores of all groups differ by more than the margin of docs/proofs/filter.md, the
-nearest point is in the first of these groups, and sixteen exact distances decide which it is.
-Otherwise the record is in doubt, and `doubts.py` compares it with all points.
+Numbers in float32 find the group of sixteen points that contains the nearest point. Exact numbers
+find the point in the group. The score of a group is the smallest score of its points
+(`clustering/filter.py`). If the two smallest scores of groups differ by more than the margin of
+docs/proofs/filter.md, the first group contains the nearest point. Otherwise the record is doubtful,
+and `doubts.py` compares it with all points.
 """
 
 from typing import Any
@@ -54,12 +54,13 @@ def group_labels(
     doubtful: Labels,
     width: Width,
 ) -> int:
-    """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop], except for
-    those in doubt; return the number of these.
+    """Set the labels of the records XT[:, start:stop] to their nearest points. Return the number of
+    doubtful records.
 
-    XT : (d, n), d at most 8, processed in blocks of `rows` records.
-    doubtful : begins with the positions of the records in doubt.
-    error : e of the proof.
+    XT : records feature by feature, (d, n), processed in blocks of `rows` records. d is at most 8.
+    error : bound e of docs/proofs/filter.md.
+    labels : output, (stop - start,). The label of a doubtful record may be wrong.
+    doubtful : output, which begins with the positions of the doubtful records.
     width : as in `distances.feature_labels`.
     """
     A, constants, C, norms, most = _grouped(points, error)
@@ -95,10 +96,10 @@ def group_labels(
 
 @helper
 def _grouped(points: IntArray, error: float) -> tuple[Any, Any, FloatArray, FloatArray, float]:
-    """Return the numbers that scores are computed from: A and constants in float32, C (groups, 8,
-    16) and norms exact, and 4 e max |c|^2.
+    """Return the numbers from which scores are computed, and 4 e max |c|^2.
 
-    Groups are filled with points that are infinitely far away.
+    The numbers are A and constants in float32, and C (groups, 8, 16) and norms, which are exact.
+    Groups are filled up with infinitely distant points.
     """
     k, d = points.shape
     n_groups, most = (k + SIZE - 1) // SIZE, 0.0
@@ -122,7 +123,7 @@ def _grouped(points: IntArray, error: float) -> tuple[Any, Any, FloatArray, Floa
 
 @helper
 def _keep_two(least: Any, g: np.int32, best: Any, second: Any, found: Labels, m: int) -> None:
-    """Update the two smallest scores with those of group g."""
+    """Update the two smallest scores of each record with the scores of group g."""
     for r in range(whole(m)):
         score = least[r]
         second[r] = min(second[r], max(best[r], score))
@@ -132,7 +133,7 @@ def _keep_two(least: Any, g: np.int32, best: Any, second: Any, found: Labels, m:
 
 @helper
 def _widen(squares: Any, best: Any, error: np.float32, most: np.float32, m: int) -> None:
-    """Set squares, the records' squared norms, to their margins."""
+    """Replace the squared norm of each record by its margin."""
     two, wide, zero = np.float32(2.02) * error, np.float32(8.4) * error, np.float32(0)
     for r in range(whole(m)):
         squares[r] = two * squares[r] + min(
@@ -144,8 +145,8 @@ def _widen(squares: Any, best: Any, error: np.float32, most: np.float32, m: int)
 def _label_in_group(
     XT: Points, i: int, C: FloatArray, norms: FloatArray, g: int, record: FloatArray
 ) -> int:
-    """Return the lowest index of the points of group g that are nearest to record i; scores are
-    exact.
+    """Return the point of group g that is nearest to record i (ties: lowest index), by exact
+    scores.
     """
     for j in range(len(XT)):
         record[j] = np.float64(XT[j, i])

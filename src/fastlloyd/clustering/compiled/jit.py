@@ -1,7 +1,7 @@
-"""Compilation of kernels by numba, and their machine code on disk.
+"""Compilation of kernels by Numba, whose machine code is kept on disk.
 
-A kernel is called from Python and runs without the interpreter's lock; it calls `helper` functions.
-Types are stated, so that each kernel is compiled once, at its first call.
+A kernel is called from Python, runs without the interpreter's lock, and calls `helper` functions.
+Types are stated, so each kernel is compiled once, at its first call.
 """
 
 import logging
@@ -40,8 +40,9 @@ WORTH_COMPILING = 1 << 31
 
 
 def read(number: Any, n_dimensions: int, layout: Literal["C", "A"] = "C") -> Any:
-    """Return the type of an array that is only read, so it need not be writeable. Layout "A" allows
-    any strides.
+    """Return the type of an array that a kernel only reads, so the array need not be writeable.
+
+    layout : "C", or "A" for any strides.
     """
     return types.Array(number, n_dimensions, layout, readonly=True)
 
@@ -68,10 +69,11 @@ def kernel(*signatures: Any, exact: bool = True) -> Callable[[_Function], _Funct
 def kernel_by_width(
     widths: Iterable[int], signature: Callable[[Any], Any]
 ) -> Callable[[_Function], dict[int, _Function]]:
-    """Compile for each width that is used.
+    """Return a decorator that makes one kernel for each width. A kernel is compiled at its first
+    call.
 
-    signature : signature(t), where t is the type of a tuple of that length. The compiler knows the
-        length, so it omits branches that test it and are never taken.
+    signature : function that returns the signature, given the type of a tuple of that length. The
+        compiler knows the length, so it omits branches that are never taken.
     """
 
     def compiled_later(function: _Function) -> dict[int, _Function]:
@@ -90,28 +92,31 @@ def kernel_by_width(
 
 
 def helper(function: _Function) -> _Function:
-    """Make a function for kernels to call, for exact integers, whose sums and products the compiler
-    may rearrange.
+    """Return a compiled function for kernels to call, on exact integers.
+
+    The compiler may rearrange its sums and products.
     """
     return cast("_Function", numba.njit(nogil=True, error_model="numpy", fastmath=_EXACT)(function))
 
 
 def rounded_helper(function: _Function) -> _Function:
-    """Make a function for kernels to call, in which each operation is rounded as written."""
+    """Return a compiled function for kernels to call, in which each operation is rounded as
+    written.
+    """
     return cast("_Function", numba.njit(nogil=True, error_model="numpy")(function))
 
 
 def inlined(function: _Function) -> _Function:
-    """Make a function that is compiled into each caller, so that constants of the caller are known
-    in it.
+    """Return a function that is compiled into each caller, so that it knows the caller's
+    constants.
     """
     return cast("_Function", numba.njit(inline="always")(function))
 
 
 def pays(steps: int, *kernels: Callable[..., Any]) -> bool:
-    """Return whether these kernels should do `steps` steps that other code could do too.
+    """Return whether the kernels should do `steps` steps that other code could do too.
 
-    They should if they are on disk, or if compiling them would have paid by now.
+    They should if their machine code is on disk, or if compiling them would have saved time by now.
     """
     mine = [cast("_Kernel", kernel) for kernel in kernels]
     for kernel in mine:
@@ -123,7 +128,7 @@ def pays(steps: int, *kernels: Callable[..., Any]) -> bool:
 
 
 class _Kernel:
-    """Function that is compiled, or read from disk, when it is first called."""
+    """Function that is compiled, or read from disk, at its first call."""
 
     def __init__(
         self, function: Callable[..., Any], signatures: tuple[Any, ...], exact: bool
@@ -149,17 +154,16 @@ class _Kernel:
 
     @cached_property
     def is_on_disk(self) -> bool:
-        """Return whether the machine code was on disk when this was first asked."""
+        """Return whether the machine code was on disk at the first use of this property."""
         with suppress(Exception):  # see `_compiled`
             copies = Path(str(numba.njit(cache=True)(self._function).stats.cache_path))
             return any(copies.glob(f"*.{self._function.__qualname__}-*.nbi"))
         return False
 
     def _compiled(self) -> Any:
-        """Return machine code. Code that cannot be read from disk or stored there costs a
-        compilation, never the result.
+        """Return the machine code. A failure of the disk costs a new compilation, never the result.
 
-        Numba passes on all errors: a folder that cannot be written, a full disk, a damaged file.
+        Numba raises all errors: a folder that cannot be written, a full disk, a damaged file.
         """
         with suppress(Exception):
             return numba.njit(self._signatures, cache=True, **self._options)(self._function)
@@ -171,16 +175,16 @@ class _Kernel:
 
 @cache
 def _announce() -> None:
-    """Note, once, why the first call takes long."""
+    """Log, once, why the first call takes long."""
     note(_LOG, logging.INFO, COMPILING)
 
 
 @cache
 def _sources() -> str:
-    """Return a digest of the files in this folder, whose functions call each other, and of the
-    compiler and processor.
+    """Return a digest of compiler, processor, and the files in this folder.
 
-    A program packed into one file may have no files.
+    Functions of these files call each other. A program that is packed into one file may have no
+    files.
     """
     compiler = (
         f"{numba.__version__} {sys.implementation.cache_tag} {get_host_cpu_name()}\n".encode()
@@ -191,8 +195,8 @@ def _sources() -> str:
 
 @kernel(types.void())
 def begin() -> None:
-    """Do nothing: numba loads the rest of itself at its first compilation, which is this one, while
-    other threads wait.
+    """Do nothing. This first compilation makes Numba load the rest of itself, while other threads
+    wait.
     """
 
 

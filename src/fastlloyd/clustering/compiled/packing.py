@@ -17,9 +17,15 @@ def place(
     attempts: int,
     squared_gap: float,
 ) -> int:
-    """Place points (k, d) from `first` on, as far as the words suffice, as `packing._placed` does.
+    """Place the points from number `first` on, as `packing._placed` does, until the words run out.
 
-    Returns 1, 0 if a point finds no place, or -1 if a word is rejected.
+    Returns 1 if all are placed, 0 if a point finds no place, or -1 if a word is rejected.
+
+    words : random words.
+    reach : largest coordinate of each feature.
+    points : points (k, d). Those placed here are set.
+    attempts : number of attempts for each point.
+    squared_gap : smallest squared distance between two points.
     """
     d, w = len(reach), 0
     n, greatest = np.empty(d, np.uint64), np.empty(d, np.uint64)
@@ -47,7 +53,7 @@ def place(
 
 @helper
 def _is_free(points: FloatArray, p: int, squared_gap: float) -> bool:
-    """Return whether point p is far enough from all points before it."""
+    """Return whether point p is far enough from all points before p."""
     for q in range(p):
         squared = 0.0
         for j in range(points.shape[1]):

@@ -1,10 +1,9 @@
-"""Loops over public points: k-means with the same bits as `public_kmeans.py`, as far as they are
-certain.
+"""Loops over public points, with the same bits as `public_kmeans.py` if a decision is certain.
 
 BLAS may round a distance differently from this code, by at most a known bound. If the two nearest
-centroids of a point differ by more than that, both find the same one. Otherwise the step is left to
-the caller. The same holds for the points that k-means++ draws and chooses. Lloyd's sums over points
-are added up in the order of the points, as NumPy does.
+centroids of a point differ by more than the bound, both programs find the same one. Otherwise the
+caller makes the step. The same is true of the points that k-means++ draws and chooses. Lloyd's sums
+over points are added up in the order of the points, as NumPy does.
 """
 
 import math
@@ -33,9 +32,7 @@ _UNDERFLOW = 2.0**-1000  # more than all products may have lost to it
 
 
 def blocks_of(points: FloatArray) -> FloatArray:
-    """Return points (n, r) feature by feature in blocks (n_blocks, width, WIDTH), padded with
-    zeros.
-    """
+    """Return points (n, r), feature by feature, in blocks (n_blocks, width, WIDTH) with padding."""
     n, r = points.shape
     blocks = aligned(-(-n // WIDTH), _width(r), WIDTH)
     whole, rest = divmod(n, WIDTH)
@@ -53,8 +50,8 @@ def row_blocks_of(numbers: FloatArray) -> FloatArray:
 
 
 def weighted_rows(points: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return points (n, r) times weights (n,) in rows (n, width + 1), each with its weight at the
-    end.
+    """Return points (n, r) times weights (n,), in rows (n, width + 1) whose last entry is the
+    weight.
     """
     n, r = points.shape
     rows = np.zeros((n, _width(r) + 1))
@@ -64,15 +61,16 @@ def weighted_rows(points: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def squares_of(blocks: FloatArray) -> FloatArray:
-    """Return |x|^2 of the points x of all blocks, (n_blocks, WIDTH)."""
+    """Return |x|^2 of each point x in blocks, (n_blocks, WIDTH)."""
     squares = aligned(len(blocks), WIDTH)
     np.einsum("bji,bji->bi", blocks, blocks, out=squares)
     return squares
 
 
 def aligned(*shape: int) -> FloatArray:
-    """Return zeros that begin at a cache line, because reading across two lines takes twice as
-    long.
+    """Return an array of zeros that begins at a cache line.
+
+    Reading across two cache lines takes twice as long.
     """
     size = math.prod(shape)
     numbers = np.zeros(size + CACHE_LINE)
@@ -101,11 +99,11 @@ def room_for_choice(
 
 
 def room_for_steps(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the work arrays of `lloyd_steps`: keys of centroids, sums of rows, and four numbers
-    for each point of a block.
+    """Return the work arrays of `lloyd_steps`.
 
-    The last four are in one row, so that the compiler sees that they do not overlap. Keys go in
-    pairs: an odd one is paired with that of a centroid that is nearest to no point.
+    They are keys of centroids, sums of rows, and four numbers for each point of a block. The four
+    numbers are in one row, so that the compiler sees that they do not overlap. Keys are processed
+    in pairs. If k is odd, the last pair has the key of a centroid that is nearest to no point.
     """
     keys, sums = np.zeros((k + k % 2, rows.shape[1])), np.zeros((k, rows.shape[1]))
     keys[-1, -1] = np.inf
@@ -208,12 +206,16 @@ def lloyd_steps(
     labels: IntArray,
     n_steps: int,
 ) -> int:
-    """Make up to `n_steps` steps, which move the centroids (k, r) in place, and find the labels
-    (n,) after the last.
+    """Make up to `n_steps` steps of Lloyd's algorithm, and set the labels after the last one.
 
-    Returns the number of steps made, plus one if the labels were found. It stops if a decision is
-    not certain, and before a step with an empty cluster. lengths (n,) : of points. rows : of
-    `weighted_rows`. keys, sums, room : of `room_for_steps`.
+    Returns the number of steps made, plus one if the labels were set. The function stops if a
+    decision is not certain, and before a step with an empty cluster.
+
+    lengths : lengths of the points, (n,).
+    rows : result of `weighted_rows`.
+    keys, sums, room : work arrays of `room_for_steps`.
+    centroids : centroids (k, r), moved in place.
+    labels : output, (n,).
     """
     k, r = centroids.shape
     for step in range(n_steps + 1):
@@ -235,7 +237,9 @@ def lloyd_steps(
 
 @rounded_helper
 def _add_up(rows: FloatArray, labels: IntArray, sums: FloatArray) -> None:
-    """Add up the rows of each cluster in their order, each sum rounded as NumPy does."""
+    """Set `sums` to the sum of the rows of each cluster in their order, each rounded as
+    NumPy does.
+    """
     k, width = sums.shape
     for c in range(k):
         for j in range(width):
@@ -267,10 +271,10 @@ def _find_labels(
     labels: IntArray,
     r: int,
 ) -> bool:
-    """Find the nearest centroids; return False if one is not certain.
+    """Set each label to the nearest centroid. Return False if one is not certain.
 
-    room : the smallest score of each point of a block, the second smallest, the centroid of the
-        smallest, and another score.
+    room : work array of four numbers for each point of a block. They are the smallest score, the
+        second smallest, the centroid of the smallest, and another score.
     """
     n, width, farthest = len(lengths), blocks.shape[1], _farthest(keys)
     for b in range(len(blocks)):
@@ -296,9 +300,9 @@ def _find_labels(
 
 @inlined
 def _find_two_nearest(block: FloatArray, keys: FloatArray, room: FloatArray, width: int) -> None:
-    """Find the two smallest scores of each point of a block, and the centroid of the smallest.
+    """Set the two smallest scores of each point of a block, and the centroid of the smallest.
 
-    width : of the block, as a constant.
+    width : width of the block, as a constant.
     """
     for c in range(0, len(keys), 2):  # two at a time: fewer loads and stores
         first = float(c)
@@ -328,19 +332,23 @@ def _find_two_nearest_of_many_features(
 
 @helper
 def _doubt(length: float, farthest: float, r: int) -> float:
-    """Return the smallest difference of two scores that decides, for a point x of this length and
-    centroids with |c|^2 up to that of the farthest.
+    """Return the difference of two scores above which their order is certain.
 
     With u = 2**-53, |c|^2 - 2 x.c is known up to g = 2 (r + 1) u (2 |x| |c| + |c|^2), in this code
-    and in NumPy. If two scores differ by more than 4 g here, the same one is smaller there.
+    and in NumPy. If two scores differ by more than 4 g in this code, the same one is smaller in
+    NumPy.
+
+    length : |x| of the point.
+    farthest : largest |c|^2 of a centroid.
     """
     return float((r + 2) * 2.0**-49 * (2.0 * length * np.sqrt(farthest) + farthest) + _UNDERFLOW)
 
 
 @helper
 def _farthest(keys: FloatArray) -> float:
-    """Return the largest |c|^2, but at least what underflow may have removed, because products of a
-    far point with c are still large.
+    """Return the largest |c|^2 of a centroid, or a bound of underflow if that is larger.
+
+    Products of a far point with a tiny c are still large.
     """
     largest = _UNDERFLOW
     for c in range(len(keys)):
@@ -359,8 +367,12 @@ def _come_nearer(
     before: FloatArray,
     scores: FloatArray,
 ) -> float:
-    """Add one centroid to the squared distances to the nearest; return their weighted sum, and set
-    the sums before parts.
+    """Update the squared distance of each point to its nearest centroid for one more centroid.
+
+    Returns the sum of the distances, multiplied by weights.
+
+    key : key of the new centroid.
+    before : output, the weighted sum before each part of a block.
     """
     total, part = 0.0, 0
     for b in range(len(blocks)):
@@ -387,8 +399,9 @@ def _add_losses(
     losses: FloatArray,
     scores: FloatArray,
 ) -> None:
-    """Compute, for each of several centroids, the weighted sum of squared distances to the nearest
-    centroid if it were added.
+    """Set `losses` to the loss with each of several new centroids.
+
+    A loss is the weighted sum of squared distances to the nearest centroid.
     """
     width = blocks.shape[1]
     for t in range(len(losses)):
@@ -436,10 +449,10 @@ def _add_losses_of_block(
 def _drawn(
     before: FloatArray, weights: FloatArray, nearest: FloatArray, target: float, slack: float
 ) -> int:
-    """Return the index of the first point up to which weights times distances exceed the target, or
-    -1 if it is not certain.
+    """Return the first point up to which the weighted sum of distances exceeds the target.
 
-    All parts are scanned, and all points of one, so the time does not depend on the position.
+    Returns -1 if the point is not certain. All parts are scanned, and all points of one part, so
+    the time does not depend on the position.
     """
     part, last = -1, len(before) - 2
     for other in range(len(before)):
@@ -456,7 +469,7 @@ def _drawn(
 
 @helper
 def _set_key(centroid: FloatArray, key: FloatArray) -> None:
-    """Set the key of a centroid c (r,): -2 c, and |c|^2 at the end."""
+    """Set the key of a centroid c (r,), which is -2 c, with |c|^2 as its last number."""
     square = 0.0
     for j in range(len(centroid)):
         key[j] = -2.0 * centroid[j]
@@ -466,8 +479,9 @@ def _set_key(centroid: FloatArray, key: FloatArray) -> None:
 
 @helper
 def _score(block: FloatArray, key: FloatArray, scores: FloatArray) -> None:
-    """Compute |c|^2 - 2 x.c for the points x of a block (width, WIDTH) and the key of a centroid
-    c.
+    """Set `scores` to |c|^2 - 2 x.c for the points x of a block (width, WIDTH).
+
+    key : key of the centroid c.
     """
     width = len(block)
     for i in range(WIDTH):

@@ -1,5 +1,6 @@
-"""Sums and counts of the records of each cluster, by given labels; for two features and few
-clusters, without labels.
+"""Sums and counts of the records of each cluster, for given labels.
+
+For two features and few clusters no labels are needed.
 """
 
 import numpy as np
@@ -33,8 +34,10 @@ _GIVEN, _TOTALS = read(types.int32, 1), types.int64[:, ::1]
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS))
 def add_rows(X: Points, start: int, labels: Labels, totals: IntArray) -> None:
-    """Add the records X[start:] to the totals (k + 1, d + 1) of their labels, and 1 to their last
+    """Add each of the records X[start:] to the total of its label, and 1 to the total's last
     column.
+
+    totals : int64 (k + 1, d + 1).
     """
     d = X.shape[1]
     for r in range(len(labels)):
@@ -46,8 +49,9 @@ def add_rows(X: Points, start: int, labels: Labels, totals: IntArray) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS, INTEGER))
 def add_features(XT: Points, start: int, labels: Labels, totals: IntArray, room: int) -> None:
-    """Add records XT (d, n) as `add_rows` does, two columns at a time: as u + 2^32 v, whose sums
-    give those of u and of v.
+    """Add records XT (d, n) to totals as `add_rows` does, two columns u and v at a time.
+
+    The two columns are added as u + 2^32 v, whose sum gives those of u and of v.
 
     room : number of coordinates whose sum fits 32 bits.
     """
@@ -117,8 +121,9 @@ def _add_pairs_up(pairs: IntArray, totals: IntArray) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS, INTEGER))
 def add_masked(XT: Points, start: int, labels: Labels, totals: IntArray, room: int) -> None:
-    """Add records as `add_features` does, but add 0 to the totals of all other clusters, which is
-    faster for few clusters.
+    """Add records to totals as `add_features` does, and add 0 to the totals of all other clusters.
+
+    This is faster for few clusters.
     """
     d, k, rows = len(XT), len(totals) - 1, min(MASKED_ROWS, room)
     for first in range(0, len(labels), rows):
@@ -139,7 +144,7 @@ def add_masked(XT: Points, start: int, labels: Labels, totals: IntArray, room: i
 
 @helper
 def _members(owners: Labels, c: np.int32) -> np.int32:
-    """Return the number of records of a cluster."""
+    """Return the number of records whose label is c."""
     n = np.int32(0)
     for r in range(len(owners)):
         n = np.int32(n + (np.int32(1) if owners[r] == c else np.int32(0)))
@@ -150,7 +155,7 @@ def _members(owners: Labels, c: np.int32) -> np.int32:
 def _two_by_four(
     x: Points, y: Points, owners: Labels, c: int
 ) -> tuple[tuple[np.int32, np.int32], ...]:
-    """Compute sums of two features over the records of the clusters c to c + 3, in registers."""
+    """Return the sums of two features over the records of the clusters c to c + 3."""
     x0, x1, x2, x3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     y0, y1, y2, y3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     c0, c1, c2, c3, none = (
@@ -177,10 +182,12 @@ def _two_by_four(
 def plane_statistics(
     XT: Points, start: int, stop: int, centroids: IntArray, L: float, squared_radius: float
 ) -> IntArray:
-    """Return absolute sums and, in the last column, counts (k, 3) of the records of XT[:,
-    start:stop] within the radius.
+    """Return sums and counts of the records of XT[:, start:stop] within the radius, int64 (k, 3).
 
-    XT : (2, n). k : at most 4 and L.
+    The last column has the counts. The sums are of the records themselves, not of offsets.
+
+    XT : records feature by feature, (2, n).
+    centroids : at most 4 centroids, and at most L.
     """
     A, constants, _ = feature_keys(centroids, L)
     totals, found = np.zeros((4, 3)), np.zeros((len(centroids), 3), np.int64)
@@ -208,8 +215,7 @@ def _add_two_clusters(
     squared_radius: float,
     totals: FloatArray,
 ) -> None:
-    """Set the sums and counts of two features and up to two clusters in totals, all within
-    registers.
+    """Set `totals` to sums and counts of two features for up to two clusters, all in registers.
 
     `in0` is 1 for a record of the first cluster, otherwise 0.
     """
@@ -249,9 +255,7 @@ def _add_four_clusters(
     squared_radius: float,
     totals: FloatArray,
 ) -> None:
-    """Set the sums and counts of two features and three or four clusters, as `_add_two_clusters`
-    does.
-    """
+    """Set `totals` for three or four clusters, as `_add_two_clusters` does for two."""
     n0, n1, n2, n3, share = constants[0], constants[1], constants[2], constants[3], 1.0 / L
     a0, a1, a2, a3 = A[0, 0], A[1, 0], A[2, 0], A[3, 0]
     b0, b1, b2, b3 = A[0, 1], A[1, 1], A[2, 1], A[3, 1]
