@@ -1,1 +1,3 @@
-"""Differential privacy: guarantees, budgets and noise. It contains nothing about clustering."""
+"""Differential privacy: guarantees, budgets and noise. Nothing in this package concerns
+clustering.
+"""

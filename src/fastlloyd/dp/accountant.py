@@ -1,13 +1,12 @@
-"""Total cost of a list of releases by a second route: the privacy loss itself, integrated.
+"""Total cost of a list of releases by a second route, which integrates the privacy loss.
 
-`fastlloyd.dp.gdp` plans the noise by a closed formula. The accountant is handed what was released
-and never sees that formula: the privacy loss of composed Gaussian releases is L ~ N(mu^2 / 2,
-mu^2), and
+`fastlloyd.dp.gdp` plans the noise by a closed formula. The accountant receives the releases and
+never uses that formula. The privacy loss of composed Gaussian releases is L ~ N(mu^2 / 2, mu^2).
+The accountant integrates the hockey-stick divergence (Balle and Wang 2018, theorem 5) numerically:
 
-    delta(epsilon) = E[(1 - e^(epsilon - L))_+],
+    delta(epsilon) = E[(1 - e^(epsilon - L))_+]
 
-the hockey-stick divergence (Balle and Wang 2018, theorem 5), is integrated numerically. Two routes,
-one answer: the tests hold them together to 1e-9. This one takes up to half a second or so, being a
+The tests compare both routes to 1e-9. This route takes up to about half a second, because it is a
 check and not a planning tool.
 """
 
@@ -35,11 +34,12 @@ _FAR = 40
 
 @dataclass(frozen=True)
 class GaussianRelease:
-    """A vector released with (rounded) Gaussian noise on each entry.
+    """Vector released with (rounded) Gaussian noise in each entry.
 
-    squared_sensitivity : square of the L2 sensitivity, in units of the grid the noise is on.
-    variance : square of the noise scale, in the same unit. Raises PlanError if the sensitivity is
-    below 0, or the variance not above it.
+    squared_sensitivity : square of the L2 sensitivity, in squared units of the noise's grid.
+    variance : square of the noise scale, in the same unit.
+
+    Raises PlanError if the sensitivity is below 0, or the variance is not above 0.
     """
 
     squared_sensitivity: Fraction
@@ -50,17 +50,18 @@ class GaussianRelease:
 
     @property
     def mu_squared(self) -> Fraction:
-        """mu^2 of the release, which is mu-GDP, as an exact fraction."""
+        """Exact mu^2 of the release, which is mu-GDP."""
         return Fraction(self.squared_sensitivity) / self.variance
 
 
 @dataclass(frozen=True)
 class GeometricRelease:
-    """A vector of integers released with two-sided geometric noise on each entry.
+    """Vector of integers released with two-sided geometric noise in each entry.
 
-    sensitivity : L1 sensitivity, in units of the grid the noise is on. scale : the b of P(x)
-    proportional to exp(-|x| / b), in the same unit. Raises PlanError if the sensitivity is below 0,
-    or the scale not above it.
+    sensitivity : L1 sensitivity, in units of the noise's grid.
+    scale : the b of P(x) proportional to exp(-|x| / b), in the same unit.
+
+    Raises PlanError if the sensitivity is below 0, or the scale is not above 0.
     """
 
     sensitivity: Fraction
@@ -71,37 +72,38 @@ class GeometricRelease:
 
     @property
     def pure_epsilon(self) -> Fraction:
-        """Epsilon of the release, which is epsilon-DP, as an exact fraction."""
+        """Exact epsilon of the release, which is epsilon-DP."""
         return Fraction(self.sensitivity) / self.scale
 
 
 class Accountant:
-    """The privacy cost of adaptively composed releases about the same records.
+    """Privacy cost of adaptively composed releases about the same records, rounded up.
 
-    Gaussian releases add their mu^2, geometric ones their epsilon. A mixture is
+    Gaussian releases add their mu^2, geometric releases their epsilon. A mixture is
 
-        (eps_GDP(mu, delta) + eps_pure, delta)-DP:
+        (eps_GDP(mu, delta) + eps_pure, delta)-DP.
 
-    if P1 <= e^eps_pure Q1 bounds the pure part, then P1 P2 - e^eps Q1 Q2 <= P1 (P2 - e^(eps -
-    eps_pure) Q2), so the mixture costs at most the delta of the Gaussian part at eps - eps_pure.
-    All results are rounded up. This is about releases whose costs were fixed beforehand. If they
-    are chosen from answers, `spending.py` has the rule.
+    The reason is this. If P1 <= e^eps_pure Q1 bounds the pure part, then P1 P2 - e^eps Q1 Q2 <= P1
+    (P2 - e^(eps - eps_pure) Q2). So the mixture costs at most the delta of the Gaussian part at eps
+    - eps_pure. The costs of the releases must be fixed beforehand. If costs are chosen from
+    answers, the rule in `spending.py` applies.
 
-    neighboring_relation : relation for which the sensitivities in all releases were computed, kept
-        for the reports. mu_squared : mu^2 of all Gaussian releases together, which are mu-GDP,
-        exact.
-    pure_epsilon : the geometric releases together are epsilon-DP with this epsilon, exact.
+    neighboring_relation : relation for which the sensitivities in all releases were computed.
+    mu_squared : exact mu^2 of all Gaussian releases together, which are mu-GDP.
+    pure_epsilon : exact epsilon of all geometric releases together, which are epsilon-DP.
     """
 
     def __init__(self, neighboring_relation: NeighboringRelation) -> None:
-        """Raise PlanError if this is not a neighbouring relation."""
+        """Raise PlanError if `neighboring_relation` is not a neighbouring relation."""
         self.neighboring_relation = choose(
             NeighboringRelation, neighboring_relation, "neighboring_relation"
         )
         self.mu_squared = self.pure_epsilon = Fraction(0)
 
     def compose(self, releases: Iterable[GaussianRelease | GeometricRelease]) -> Self:
-        """Add all releases to the account, or none if one is refused."""
+        """Add all releases to the account, or none of them if one is refused. Return the
+        accountant.
+        """
         gaussian, pure = Fraction(0), Fraction(0)
         for release in releases:
             if isinstance(release, GaussianRelease):
@@ -113,7 +115,7 @@ class Accountant:
         return self
 
     def get_epsilon(self, delta: float) -> float:
-        """Return an epsilon such that everything released is (epsilon, delta)-DP.
+        """Return an epsilon for which all releases together are (epsilon, delta)-DP.
 
         Raises BudgetError unless delta is between 0 and 1 (both excluded).
         """
@@ -126,7 +128,7 @@ class Accountant:
         )
 
     def get_delta(self, epsilon: float) -> float:
-        """Return a delta such that everything released is (epsilon, delta)-DP.
+        """Return a delta for which all releases together are (epsilon, delta)-DP.
 
         Raises BudgetError unless epsilon is finite and above 0.
         """
@@ -151,14 +153,17 @@ def _delta(mu_squared: Fraction, epsilon: Fraction) -> float:
 
 
 def _gaussian_delta(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> float:
-    """Round E[(1 - e^(epsilon - L))_+] up to a float; epsilon may be negative or 0."""
+    """Return E[(1 - e^(epsilon - L))_+] rounded up to a float. Here epsilon may be negative
+    or 0.
+    """
     return min(1.0, round_up(_expected_excess(mp, mu_squared, epsilon)))
 
 
 def _expected_excess(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> Any:
-    """Return E[(1 - e^(epsilon - L))_+] before rounding: above the true value by up to _MARGIN.
+    """Return E[(1 - e^(epsilon - L))_+] before rounding, above the true value by at most _MARGIN of
+    it.
 
-    It is 2^-1075 or 1 if only the rounding matters.
+    If the value is too near to 0 or to 1 for a float, the result is 2^-1075 or 1.
     """
     if mu_squared == 0:
         return max(mp.zero, -mp.expm1(exact(mp, epsilon)) * (1 + exact(mp, _MARGIN)))
@@ -171,11 +176,11 @@ def _expected_excess(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> Any:
 
 
 def _hockey_stick(mp: Any, mu: Any, c: Any) -> Any:
-    """Return the integral over s > 0 of (1 - e^(-mu s)) e^(-c s - s^2/2), its cut-off tail bounded
-    from above.
+    """Return the integral over s > 0 of (1 - e^(-mu s)) e^(-c s - s^2/2).
 
-    With L = epsilon + mu s, the expectation is this times the normal density at c. Every factor is
-    positive, and computed without cancellation: 1 - e^(-x) is 2 e^(-x/2) sinh(x/2).
+    The tail that is cut off is bounded from above. With L = epsilon + mu s, the expectation is the
+    integral times the normal density at c. Every factor is positive, and computed without
+    cancellation, because 1 - e^(-x) is 2 e^(-x/2) sinh(x/2).
     """
     end = mp.sqrt(c * c + 200) - c
     points = [mp.zero]
@@ -197,7 +202,7 @@ def _hockey_stick(mp: Any, mu: Any, c: Any) -> Any:
 
 
 def _gaussian_epsilon(mp: Any, mu_squared: Fraction, delta: Fraction) -> float:
-    """Return the least float epsilon >= 0 at which the rounded-up delta is at most `delta`."""
+    """Return the smallest float epsilon >= 0 at which the rounded-up delta is at most `delta`."""
     if mu_squared == 0 or _gaussian_delta(mp, mu_squared, Fraction(0)) <= delta:
         return 0.0
     m = float(mp.sqrt(exact(mp, min(mu_squared, Fraction(1 << 1000)))))

@@ -1,9 +1,8 @@
-"""e^x and Phi(x) between two integers: sums of shifted integers, whose every rounding error is
-counted.
+"""Bounds of e^x and Phi(x) by two integers, from sums of shifted integers.
 
-No float, no library of real numbers: what decides a draw of noise is an integer at every step, and
-the bounds hold by counting (docs/proofs/sampler.md). A *unit* below is 2^-work, the value of 1 in
-the arithmetic of one call.
+No float and no library of real numbers is used. An integer decides every step of drawing noise.
+Every rounding error is counted, so the bounds are proven (docs/proofs/sampler.md). A *unit* below
+is 2^-work, the value of 1 in the arithmetic of one call.
 """
 
 from fractions import Fraction
@@ -14,7 +13,10 @@ _GUARD = 64  # bits below the last that is asked for
 
 
 def exponential(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose 2^bits * min(1, e^x) between two integers, at most 2 apart for bits up to 4096."""
+    """Return two integers that enclose 2^bits * min(1, e^x).
+
+    They are at most 2 apart for bits up to 4096.
+    """
     if x >= 0:
         return 2**bits, 2**bits
     if -x > bits:
@@ -23,7 +25,10 @@ def exponential(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def normal_cdf(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose 2^bits * Phi(x) between two integers, at most 2 apart for bits up to 4096."""
+    """Return two integers that enclose 2^bits * Phi(x).
+
+    They are at most 2 apart for bits up to 4096.
+    """
     if x < 0 and x * x > 2 * bits:
         return 0, 1  # Phi(x) <= exp(-x^2 / 2) < 2^-bits
     if x > 0:
@@ -35,21 +40,23 @@ def normal_cdf(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def normal_density(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose 2^bits * phi(x) between two integers, at most 2 apart for bits up to 4096 and |x| up
-    to 90.
+    """Return two integers that enclose 2^bits * phi(x).
+
+    They are at most 2 apart for bits up to 4096 and |x| up to 90.
     """
     return _outward(*_density(x, bits + _GUARD), _GUARD)
 
 
 def _outward(value: int, error: int, shift: int) -> tuple[int, int]:
-    """Return the integers that enclose all values within `error` units of `value`, `shift` bits
-    coarser.
+    """Return two integers that enclose all numbers within `error` units of `value`.
+
+    shift : number of bits by which the result is coarser.
     """
     return (value - error) >> shift, -(-(value + error) >> shift)
 
 
 def _exp(y: Fraction, work: int) -> tuple[int, int]:
-    """Return e^-y in units for y >= 0, and a bound on its error in units.
+    """Return e^-y in units for y >= 0, and a bound on the error in units.
 
     Taylor's series at y/2^halvings is squared `halvings` times.
     """
@@ -67,16 +74,16 @@ def _exp(y: Fraction, work: int) -> tuple[int, int]:
 
 
 def _density(x: Fraction, work: int) -> tuple[int, int]:
-    """Return phi(x) in units, and a bound on its error in units."""
+    """Return phi(x) in units, and a bound on the error in units."""
     value, error = _exp(x * x / 2, work)
     root = isqrt(_tau(work) << work)  # sqrt(2 pi), between 2.5 and 2.6: at most 2 units too small
     return (value << work) // root, error + 4
 
 
 def _mass(x: Fraction, work: int) -> tuple[int, int]:
-    """Return Phi(x) - 1/2 in units for x >= 0, and a bound on its error.
+    """Return Phi(x) - 1/2 in units for x >= 0, and a bound on the error in units.
 
-    The series is phi(x) (x + x^3/3 + x^5/(3*5) + ...).
+    The value is phi(x) (x + x^3 / 3 + x^5 / (3 * 5) + ...).
     """
     density, error = _density(x, work)
     square, term = x * x, density * x.numerator // x.denominator
@@ -94,8 +101,9 @@ def _mass(x: Fraction, work: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=32)
 def _tau(work: int) -> int:
-    """Return 2 pi in units, less than 2 too small and never too large: Machin's formula with 32
-    bits more.
+    """Return 2 pi in units, too small by less than 2, and never too large.
+
+    Machin's formula is evaluated with 32 additional bits.
     """
     finer = work + 32
     return (
@@ -104,8 +112,9 @@ def _tau(work: int) -> int:
 
 
 def _arctan_of_inverse(n: int, work: int) -> int:
-    """Return arctan(1 / n) in units, at most one off for each of its terms. It has fewer than
-    `work` terms.
+    """Return arctan(1 / n) in units.
+
+    Each term adds an error of at most one unit, and there are fewer than `work` terms.
     """
     power, total, k = (1 << work) // n, 0, 1
     while power:

@@ -1,18 +1,17 @@
-"""Gaussian differential privacy (GDP) and what it gives in (epsilon, delta), rounded to the private
-side.
+"""Conversion between Gaussian differential privacy (GDP) and (epsilon, delta).
 
-Adding N(0, sigma^2) to a value of L2 sensitivity D is mu-GDP with mu = D / sigma, and mu-GDP is
-exactly the curve
+Adding N(0, sigma^2) to a value of L2 sensitivity D is mu-GDP with mu = D / sigma. A mu-GDP release
+is (epsilon, delta)-DP exactly on the curve
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
-Source: Dong, Roth and Su, "Gaussian Differential Privacy" (2022), corollary 2.13; Balle and Wang
-(2018), theorem 8.
+Sources are Dong, Roth and Su, "Gaussian Differential Privacy" (2022), corollary 2.13, and Balle and
+Wang (2018), theorem 8.
 
-In float64 the two terms cancel, and a search on them (the paper uses Balle and Wang's Algorithm 1)
-returns a mu that exceeds the target in a good part of all cases. Departs from the paper: the curve
-has 50 correct digits here, and only the result becomes a float: delta and epsilon up, mu down.
-Float64 says where to look (`guesses.py`), and no more.
+In float64 the two terms cancel. A search in float64 (the paper uses Balle and Wang's Algorithm 1)
+often returns a mu that exceeds the target. Departs from the paper: here the curve has 50 correct
+digits. Only the result becomes a float, and is rounded to the private side: delta and epsilon up,
+mu down. Float64 only gives first guesses (`guesses.py`).
 """
 
 import math
@@ -40,11 +39,11 @@ _LARGE = 1000  # a pure epsilon from which on a simple bound is good enough
 
 
 def gdp_delta(mu: float | Fraction, epsilon: float) -> float:
-    """Return the least float delta such that every mu-GDP release is (epsilon, delta)-DP; never
-    below the true value.
+    """Return the smallest float delta such that every mu-GDP release is (epsilon, delta)-DP.
 
-    Where the true value lies below a float by less than 2^-139 of itself, it may be the next float.
-    Raises BudgetError unless epsilon is finite and above 0, and mu finite and at least 0.
+    The result is never below the true value. If the true value is below a float by less than 2^-139
+    of itself, the result may be the next float. Raises BudgetError unless epsilon is finite and
+    above 0, and mu is finite and at least 0.
     """
     _check_mu(mu)
     _check_epsilon(epsilon)
@@ -53,11 +52,10 @@ def gdp_delta(mu: float | Fraction, epsilon: float) -> float:
 
 @lru_cache(maxsize=4096)
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Return the greatest float mu such that every mu-GDP release is (epsilon, delta)-DP; the noise
-    multiplier is 1/mu.
+    """Return the largest float mu such that every mu-GDP release is (epsilon, delta)-DP.
 
-    Raises BudgetError unless epsilon is finite and above 0, and delta between 0 and 1 (both
-    excluded).
+    The noise multiplier is 1/mu. Raises BudgetError unless epsilon is finite and above 0, and delta
+    is between 0 and 1 (both excluded).
     """
     _check_epsilon(epsilon)
     _check_delta(delta)
@@ -74,10 +72,10 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def gdp_epsilon(mu: float | Fraction, delta: float) -> float:
-    """Return the least float epsilon >= 0 such that every mu-GDP release is (epsilon, delta)-DP.
+    """Return the smallest float epsilon >= 0 such that every mu-GDP release is (epsilon, delta)-DP.
 
-    It is 0 where delta alone covers the release, and infinite where no float suffices. Raises
-    BudgetError unless mu is finite and at least 0, and delta between 0 and 1 (both excluded).
+    It is 0 if delta alone covers the release, and infinite if no float suffices. Raises BudgetError
+    unless mu is finite and at least 0, and delta is between 0 and 1 (both excluded).
     """
     _check_mu(mu)
     _check_delta(delta)
@@ -94,14 +92,16 @@ def gdp_epsilon(mu: float | Fraction, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def pure_mu_squared(epsilon: Fraction) -> Fraction:
-    """Return m^2, rounded up, such that whatever is epsilon-DP is m-GDP: m = 2 Phi^-1(e^epsilon /
-    (1 + e^epsilon)).
+    """Return m^2, rounded up, such that every epsilon-DP release is m-GDP.
 
-    The trade-off function of epsilon-DP is two lines that meet at 1 / (1 + e^epsilon); that of
-    m-GDP is convex and passes through their ends and that point, so it lies nowhere above them
-    (docs/proofs/ledger.md). Above epsilon 1000 the larger 8 epsilon is returned: Phi(-x) <=
-    e^(-x^2/2) / 2 at x = sqrt(2 epsilon) is at most 1 / (1 + e^epsilon). Raises BudgetError if
-    epsilon is below 0.
+    Here m = 2 Phi^-1(e^epsilon / (1 + e^epsilon)). The trade-off function of epsilon-DP is two
+    lines that meet at 1 / (1 + e^epsilon). The trade-off function of m-GDP is convex and passes
+    through this point and the lines' other ends. So it is nowhere above the lines
+    (docs/proofs/ledger.md).
+
+    Above epsilon 1000 the result is 8 epsilon, which is larger than m^2. At x = sqrt(2 epsilon),
+    Phi(-x) <= e^(-x^2/2) / 2 is at most 1 / (1 + e^epsilon). Raises BudgetError if epsilon is below
+    0.
     """
     if epsilon < 0:
         raise BudgetError(f"epsilon must be at least 0, got {float(epsilon)}")
@@ -122,8 +122,9 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def mu_from_squared(mu_squared: Fraction) -> float:
-    """Return the least float that is not below the square root of `mu_squared` (a Fraction >= 0),
-    decided exactly.
+    """Return the smallest float that is at least the square root of `mu_squared`, decided exactly.
+
+    Raises BudgetError if `mu_squared` is below 0.
     """
     if mu_squared < 0:
         raise BudgetError(f"mu_squared must be at least 0, got {mu_squared}")
@@ -131,8 +132,9 @@ def mu_from_squared(mu_squared: Fraction) -> float:
 
 
 def compose(mus_squared: Iterable[Fraction]) -> Fraction:
-    """Return mu^2 of adaptively composed releases, the sum of the mu^2 of each (Dong et al. 2022,
-    corollary 3.3).
+    """Return mu^2 of adaptively composed releases: the sum of the mu^2 of each release.
+
+    Source: Dong et al. 2022, corollary 3.3. Raises BudgetError if a mu^2 is below 0.
     """
     squares = list(mus_squared)
     for square in squares:
@@ -142,13 +144,13 @@ def compose(mus_squared: Iterable[Fraction]) -> Fraction:
 
 
 def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
-    """Return the largest float mu at which the curve is at most `delta`, searched from the guess
-    `near`.
+    """Return the largest float mu at which the curve is at most `delta`.
 
-    The curve grows by the normal density at a = mu/2 - epsilon/mu, which grows with mu. So between
-    two mu on one side of a = 0 it grows by their distance times what lies between the two
-    densities, whose quotient is exp((a^2 - b^2) / 2), off 1 by less than |a^2 - b^2| where that is
-    below 1. Where this does not decide, the curve itself does.
+    The search begins at the guess `near`. The derivative of the curve is the normal density at a =
+    mu/2 - epsilon/mu, and a grows with mu. So between two values of mu with a on one side of 0, the
+    curve grows by their distance times a number between the two densities. The quotient of the
+    densities is exp((a^2 - b^2) / 2), which differs from 1 by less than |a^2 - b^2| if that is
+    below 1. If this bound does not decide, the curve itself is computed.
     """
 
     def holds(mu: float) -> bool:
@@ -183,8 +185,9 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
 
 
 def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float) -> float:
-    """Return a guess as `guesses.near` does, from the exact curve over the pairs (mu, epsilon) that
-    `along` gives for an a.
+    """Return a guess of a, as `guesses.near` does, from the exact curve.
+
+    along : function that returns the pair (mu, epsilon) for an a.
     """
 
     def excess(a: float) -> float:
@@ -201,7 +204,9 @@ def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float
 
 
 def _delta(mu: float | Fraction, epsilon: float) -> float:
-    """Round the curve up to a float; here epsilon may also be 0 or infinite, and mu infinite."""
+    """Return the curve rounded up to a float. Here epsilon may also be 0 or infinite, and mu
+    infinite.
+    """
     if mu == 0 or math.isinf(epsilon):
         return 0.0
     if isinstance(mu, float) and math.isinf(mu):
@@ -213,8 +218,8 @@ def _delta(mu: float | Fraction, epsilon: float) -> float:
 def _curve(mp: Any, mu: float | Fraction, epsilon: float) -> Any:
     """Return the curve with a relative error of 2^-140.
 
-    It is 2^-1075 if the curve is below the smallest float, and 1 if it is above the largest float
-    below 1.
+    The result is 2^-1075 if the curve is below the smallest float. It is 1 if the curve is above
+    the largest float below 1.
     """
     m, e = exact(mp, mu), mp.mpf(epsilon)
     # Bits for what cancels between epsilon/mu and mu/2, and for what exp() loses to the size of its

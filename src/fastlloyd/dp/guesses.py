@@ -1,7 +1,7 @@
-"""First guesses in float64 on the curve of Gaussian differential privacy, from which the exact
-searches of `gdp.py` begin.
+"""First guesses on the curve of Gaussian differential privacy, in float64.
 
-They decide nothing: a poor guess makes a search longer and never changes its result.
+The exact searches of `gdp.py` begin from these guesses. A poor guess makes a search longer and
+never changes its result.
 """
 
 import math
@@ -16,10 +16,11 @@ _LEAST = 2.0**-20
 
 
 def near(mu_at: Callable[[float], float], delta: float) -> float:
-    """Return an approximation of the a = mu/2 - epsilon/mu at which the curve is `delta`, or NaN if
-    float64 cannot tell.
+    """Return an approximation of the a = mu/2 - epsilon/mu at which the curve is `delta`.
 
-    mu_at : mu as a function of a.
+    Returns NaN if float64 has too few digits.
+
+    mu_at : function that returns mu for an a.
     """
     target = math.log(delta) - math.log1p(-delta)
 
@@ -31,8 +32,9 @@ def near(mu_at: Callable[[float], float], delta: float) -> float:
 
 
 def starts(delta: float) -> tuple[float, float]:
-    """Return two values of a to begin with: the curve is about Phi(a), and either tail of that is
-    at most e^(-a^2/2).
+    """Return two values of a from which a search for `delta` begins.
+
+    The curve is about Phi(a), and either tail of Phi(a) is at most e^(-a^2/2).
     """
     tail = math.sqrt(-2 * math.log(min(delta, 1 - delta)))
     start = -tail if delta < 0.5 else tail
@@ -40,12 +42,11 @@ def starts(delta: float) -> tuple[float, float]:
 
 
 def log_odds(a: float, mu: float) -> float:
-    """Return log(delta / (1 - delta)), nearly a parabola of a in either tail, or NaN if too few
-    digits are left.
+    """Return log(delta / (1 - delta)), or NaN if too few digits remain.
 
-    With phi(a) = e^epsilon phi(a - mu), delta is phi(a) (M(-a) - M(mu - a)), and 1 - delta is
-    phi(a) (M(a) + M(mu - a)), where M(x) = Phi(-x) / phi(x). Neither overflows where the
-    exponential does.
+    In either tail it is nearly a parabola of a. With phi(a) = e^epsilon phi(a - mu), delta is
+    phi(a) (M(-a) - M(mu - a)), and 1 - delta is phi(a) (M(a) + M(mu - a)), where M(x) = Phi(-x) /
+    phi(x). These expressions do not overflow if the exponential does.
     """
     own, other, log_density = _mills(abs(a)), _mills(mu - a), -a * a / 2 - _LOG_ROOT
     if a > 0:
@@ -58,8 +59,9 @@ def log_odds(a: float, mu: float) -> float:
 
 
 def _mills(x: float) -> float:
-    """Return Phi(-x) / phi(x) for x >= 0; for large x by its continued fraction 1/(x + 1/(x + 2/(x
-    + ...))).
+    """Return Phi(-x) / phi(x) for x >= 0.
+
+    For large x the continued fraction 1/(x + 1/(x + 2/(x + ...))) is used.
     """
     if x < 4:
         return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))

@@ -12,15 +12,16 @@ MAX_CLIENTS = 10_000
 
 
 class NeighboringRelation(enum.Enum):
-    """Relation between two data sets whose releases must be hard to tell apart.
+    """Relation between two data sets whose releases must be hard to distinguish.
 
-    One record is added, removed or replaced or, if a mechanism protects persons, one person with
+    One record is added, removed or replaced. If a mechanism protects persons, it is one person with
     all records.
 
-    ADD_OR_REMOVE_ONE One data set is the other plus one record. The number of records is itself
-    protected. REPLACE_ONE Both hold the same number of records and differ in one of them. The
-    number of records is public. A release that is mu-GDP under ADD_OR_REMOVE_ONE is 2 mu-GDP under
-    this relation, and often less: see the query's sensitivity.
+    ADD_OR_REMOVE_ONE : one data set is the other plus one record. The guarantee covers the number
+        of records, too.
+    REPLACE_ONE : both data sets have the same number of records and differ in one of them. The
+        number of records is public. A release that is mu-GDP under ADD_OR_REMOVE_ONE is 2 mu-GDP
+        under this relation, and often less (see the query's sensitivity).
     """
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
@@ -28,11 +29,11 @@ class NeighboringRelation(enum.Enum):
 
 
 class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Neighbouring relation and unit that a sum of privacy losses, or a limit on it, is about.
+    """Neighbouring relation and unit for which privacy losses are added up, or limited.
 
-    relation : added or removed, or replaced. unit : None for one record, otherwise a name such as
-    "patient" for one person with all records. max_clients : largest number of organisations that
-    may hold the person's records (c*).
+    relation : neighbouring relation.
+    unit : None for one record, otherwise a word such as "patient" for one person with all records.
+    max_clients : largest number of organisations that may have the person's records (c*).
     """
 
     relation: NeighboringRelation
@@ -41,12 +42,12 @@ class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
     @property
     def adds(self) -> bool:
-        """Return whether the unit is added or removed."""
+        """Return whether a neighbour has one unit more or less."""
         return self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
 
     @property
     def other(self) -> Self:
-        """Neighbours of the same unit by the other relation."""
+        """Neighbours with the same unit and the other relation."""
         adding, replacing = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
         return type(self)(replacing if self.adds else adding, self.unit, self.max_clients)
 

@@ -1,24 +1,25 @@
 """Integer noise whose law is exact, drawn from the system's cryptographic random source.
 
-rounded Gaussian
-    floor(scale * Z + 1/2) with Z exactly standard normal. The values it hides are integers, and n +
-    floor(y + 1/2) = floor(n + y + 1/2), so the release is a function of n + scale * Z: as private
-    as the Gaussian mechanism, at least. (Truncation, or rounding half to even, has no such identity
-    and leaks.)
-two-sided geometric
-    P(x) proportional to exp(-|x| / scale) on the integers, the discrete Laplace law: a change of
-    the hidden value by one changes every probability by a factor of at most exp(1 / scale).
+There are two laws:
 
-Both invert a distribution function F at a uniform number u. Only its first 64 bits are drawn at
-first: the answer is the least integer m with u <= F(m). Polynomials with a proven bound on their
-error (`dp/quantiles.py`) bracket the answers of all u that begin with these bits, and where both
-ends of the bracket agree there is only one. Otherwise F is enclosed between integers
-(`dp/enclosures.py`), and further bits are drawn, until every comparison is decided. So the law is
-exact, and what is drawn depends on the bits alone, on no machine and no library. Proof:
+- Rounded Gaussian: floor(scale * Z + 1/2), with Z exactly standard normal. The hidden values are
+  integers, and n + floor(y + 1/2) = floor(n + y + 1/2). So the release is a function of n + scale *
+  Z, and costs no more than the Gaussian mechanism. Truncation, or rounding half to even, has no
+  such identity and leaks.
+- Two-sided geometric: P(x) proportional to exp(-|x| / scale) on the integers, the discrete Laplace
+  law. A change of the hidden value by one changes every probability by a factor of at most exp(1 /
+  scale).
+
+Both laws invert a distribution function F at a uniform number u. The result is the smallest integer
+m with u <= F(m). Only the first 64 bits of u are drawn at first. Polynomials with a proven bound on
+their error (`dp/quantiles.py`) bracket the results for all u that begin with these bits. If both
+ends of the bracket are equal, the result is known. Otherwise F is enclosed between integers
+(`dp/enclosures.py`), and more bits are drawn until every comparison is decided. So the law is
+exact, and the result depends on the bits alone, not on a machine or a library. The proof is
 docs/proofs/sampler.md.
 
-The few values that need further bits take longer, so the time of a draw says something about them.
-Draw before the moment of sending depends on it.
+The few values that need more bits take longer, so the time of a draw reveals something about them.
+Draw before the time of sending depends on it.
 """
 
 import enum
@@ -62,17 +63,19 @@ class Noise(enum.Enum):
 
 
 class NoiseSource(Protocol):
-    """A source of independent integer noise."""
+    """Source of independent integer noise."""
 
     @property
     def private(self) -> bool:
-        """Return whether this noise comes from the system's random source, unseeded, and so may
-        protect records.
+        """Return whether the noise comes from the system's random source, without a seed.
+
+        Only such noise may protect records.
         """
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Return `size` independent values of the rounded Gaussian of standard deviation `scale`,
-        shape (size,).
+        """Return `size` independent values of the rounded Gaussian, shape (size,).
+
+        scale : standard deviation, in units of the grid.
         """
 
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
@@ -84,37 +87,39 @@ class NoiseSource(Protocol):
 class SystemNoise:
     """Noise from the operating system's random source, the only noise that protects records.
 
-    # Departs from the paper: its published code seeds the noise with numbers that every client #
-    knows, and truncates it; its Laplace noise on reals is the two-sided geometric here, the same #
-    law on integers.
-
-    It takes no seed and holds no state, so there is nothing to store, to copy or to replay: two
+    The source takes no seed and has no state, so nothing can be stored, copied or replayed. Two
     copies of it, in one process or in a forked one, draw independently.
+
+    Departs from the paper: its published code seeds the noise with numbers that every client knows,
+    and truncates the noise. Its Laplace noise on reals is the two-sided geometric here, the same
+    law on integers.
     """
 
     __slots__ = ()
     private = True
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Draw as `rounded_gaussian` does."""
+        """Return the result of the function `rounded_gaussian`."""
         return rounded_gaussian(scale, size, os.urandom)
 
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Draw as `two_sided_geometric` does."""
+        """Return the result of the function `two_sided_geometric`."""
         return two_sided_geometric(scale, size, os.urandom)
 
 
 def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-    """Return `size` independent draws of floor(scale * Z + 1/2), Z standard normal: int64, shape
-    (size,).
+    """Return `size` independent draws of floor(scale * Z + 1/2), int64 (size,), with Z standard
+    normal.
 
-    One bit is the sign, the other 63 begin a uniform number p in (0, 1/2), whose quantile is at
-    most 0. So tails are as sharp as the middle, and only the first cell has an infinite end (the
-    last one ends at p = 1/2, quantile 0). A value on the positive side is the negative of one on
-    the negative side. The two roundings differ only at halves, which have probability 0.
+    One bit is the sign. The other 63 bits begin a uniform number p in (0, 1/2), whose quantile is
+    at most 0. So tails are as exact as the middle, and only the first cell has an infinite end.
+    (The last cell ends at p = 1/2, quantile 0.) A value on the positive side is the negative of one
+    on the negative side. The two roundings differ only at halves, which have probability 0.
 
-    scale : standard deviation in units of the grid, exact. Raises OverflowRisk unless it is above 0
-    and at most 2^44. Raises FastLloydError if the random source fails.
+    scale : exact standard deviation, in units of the grid.
+
+    Raises OverflowRisk unless scale is above 0 and at most 2^44. Raises FastLloydError if the
+    random source fails.
     """
     scale = _checked(scale)
     words = _draw_words(size, random_bytes)
@@ -128,13 +133,14 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
 
 
 def two_sided_geometric(scale: Fraction, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-    """Return `size` independent draws with P(x) proportional to exp(-|x| / scale): int64, shape
-    (size,).
+    """Return `size` independent draws with P(x) proportional to exp(-|x| / scale), int64 (size,).
 
-    The difference of two independent geometric numbers, each the least integer at or above scale *
-    ln(u), u uniform.
+    A draw is the difference of two independent geometric numbers. Each of these is the smallest
+    integer that is at least scale * ln(u), with u uniform.
 
-    scale : in units of the grid, exact. Raises as `rounded_gaussian` does.
+    scale : exact scale, in units of the grid.
+
+    Raises the errors of `rounded_gaussian`.
     """
     scale = _checked(scale)
     words = _draw_words(2 * size, random_bytes)
@@ -186,12 +192,13 @@ def _invert(
     """Return the smallest integer m with u <= F(m) for each uniform number u. No u is above F(0).
 
     Each u begins with the 64 bits of a word, which are known. They bound m by a lower and an upper
-    integer. If the two are equal, the value is known. Otherwise more random bits of u are drawn. A
-    word below 2**LOWEST_BIT gives no lower integer.
+    integer. If the two are equal, m is known. Otherwise more random bits of u are drawn. A word
+    below 2**LOWEST_BIT gives no lower integer.
 
     words : first bits of each u, uint64.
     scale : scale of the law.
-    cdf : function that bounds F at an integer, to a given number of bits.
+    shift : 1/2 for a law that is rounded to nearest, otherwise 0.
+    cdf : function that bounds 2^bits F(m) by two integers, given m and bits.
     """
     lowest = np.uint64(1 << LOWEST_BIT)
     low, high = cells_of(law).brackets(np.maximum(words, lowest), scale, shift)
@@ -205,8 +212,10 @@ def _invert(
 
 
 def _least_integer(holds: Callable[[int], bool], low: int | None, high: int) -> int:
-    """Return the least integer at which `holds`, given that it is at most `high` and, if there is a
-    `low`, not below it.
+    """Return the smallest integer for which `holds` is true.
+
+    low : lower bound of the result, or None if it is not known.
+    high : upper bound of the result.
     """
     step = 1
     if low is None:
@@ -231,8 +240,9 @@ class _LazyUniform:
         self._prefix, self._bits, self._random_bytes = word, 64, random_bytes
 
     def is_below(self, cdf: Callable[[int, int], tuple[int, int]], m: int) -> bool:
-        """Return whether this number is below F(m), where cdf(m, bits) encloses 2^bits * F(m)
-        between integers.
+        """Return whether this number is below F(m).
+
+        cdf : function that bounds 2^bits F(m) by two integers, given m and bits.
         """
         while self._bits <= _MOST_BITS:
             below, above = cdf(m, self._bits)

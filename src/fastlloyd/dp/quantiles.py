@@ -1,10 +1,9 @@
-"""Quantiles in float64: polynomials, each with a proven bound on its error
-(docs/proofs/sampler.md).
+"""Quantiles in float64, as polynomials with a proven bound on their error (docs/proofs/sampler.md).
 
 The words that begin a uniform number fall into cells, by their leading bit and the five bits after
-it. In each cell the quantile is a polynomial around a point at which the distribution function is
-known between two integers. No library's quantile takes part: what is left to floats is sums and
-products, which IEEE 754 rounds alike on every machine.
+it. In each cell the quantile is a polynomial around a point. At this point two integers bound the
+distribution function. No library's quantile is used. Floats only compute sums and products, which
+IEEE 754 rounds alike on every machine.
 """
 
 from collections.abc import Callable
@@ -33,9 +32,9 @@ _BLOCK: Final = 8192  # words at a time: what they take stays in the cache
 class Law:
     """Distribution of negative numbers whose density f rises towards 0.
 
-    cdf, density : enclose 2^bits times F, or f, between two integers.
-    guess : an approximate quantile; no proof depends on it.
-    slope : -f'/f as coefficients of 1 and z.
+    cdf, density : functions that enclose 2^bits times F, or f, between two integers.
+    guess : function that returns an approximate quantile. No proof depends on it.
+    slope : the function -f'/f, as coefficients of 1 and z.
     top : the distribution is defined only for words below 2^top.
     """
 
@@ -66,13 +65,13 @@ EXPONENTIAL: Final = Law(cdf=exponential, density=exponential, guess=log, slope=
 class Cells:
     """Quantile function q of a law in all cells, as arrays of shape (n_cells,).
 
-    coarse : z0, in units of 2^-20.
+    coarse : centre z0 of each cell, in units of 2^-20.
     centre, rest : 2^64 F(z0) as a whole number, and 1/2 minus its remainder.
-    width : about half the words of the cell, a power of two.
-    coefficients : (degree, n_cells), of t = (word + 1/2 - 2^64 F(z0)) / width, the first power
-        first.
-    bound : largest difference between q(u) and its value in float64, for every u that begins with
-        the word.
+    width : about half the number of words in the cell, a power of two.
+    coefficients : coefficients (degree, n_cells) of t = (word + 1/2 - 2^64 F(z0)) / width, the
+        first power first.
+    bound : largest difference between q(u) and its value in float64, for every u that begins with a
+        word of the cell.
     """
 
     coarse: NDArray[np.int64]
@@ -85,10 +84,13 @@ class Cells:
     def brackets(
         self, words: NDArray[np.uint64], scale: Fraction, shift: float
     ) -> NDArray[np.int64]:
-        """Enclose ceil(scale * q(u) - shift) for all u that begin with a word: low and high ends,
-        int64 (2, n).
+        """Return lower and upper bounds of ceil(scale * q(u) - shift), int64 (2, n).
 
-        words : uint64 (n,), at least 2^40. scale : above 0, at most 2^44. shift : 0 or 1/2.
+        They are valid for all u that begin with a word.
+
+        words : first bits, uint64 (n,), at least 2^40.
+        scale : scale above 0, at most 2^44.
+        shift : 0 or 1/2.
         """
         ends = np.empty((2, words.size), dtype=np.int64)
         for start in range(0, words.size, _BLOCK):
@@ -120,7 +122,7 @@ class Cells:
 
 @cache
 def cells_of(law: Law) -> Cells:
-    """Return the cells of a law, computed at the first call."""
+    """Return the cells of a law. The first call computes them."""
     per_bit = 1 << _CELL_BITS
     # the leading bit of each cell and its first word; one more below, whose centre bounds the first
     # cell
@@ -157,7 +159,11 @@ def cells_of(law: Law) -> Cells:
 
 
 class _Centre(NamedTuple):
-    """z0 in units of 2^-20, and 2^128 F(z0) and 2^128 f(z0), each rounded down or one less."""
+    """Centre z0 of a cell.
+
+    coarse : z0 in units of 2^-20.
+    mass, density : 2^128 F(z0) and 2^128 f(z0), each rounded down or one less.
+    """
 
     coarse: int
     mass: int
@@ -175,10 +181,9 @@ def _centre(law: Law, word: int) -> _Centre:
 
 
 def _derivatives(law: Law) -> list[list[int]]:
-    """Return P_1 to P_(DEGREE + 1), as coefficients from the constant on: the n-th derivative of q
-    is P_n(q) / f(q)^n.
+    """Return the polynomials P_1 to P_(DEGREE + 1), as coefficients from the constant on.
 
-    P_1 = 1 and P_(n + 1) = P_n' - n (f' / f) P_n.
+    The n-th derivative of q is P_n(q) / f(q)^n. P_1 = 1 and P_(n + 1) = P_n' - n (f' / f) P_n.
     """
     found = [[1]]
     for n in range(1, _DEGREE + 1):
@@ -190,8 +195,9 @@ def _derivatives(law: Law) -> list[list[int]]:
 
 
 def _coefficients(polynomials: list[list[int]], width: int, centre: _Centre) -> list[float]:
-    """Return P_n(z0) (2^width / 2^64)^n / (f(z0)^n n!), each by one division of integers, rounded
-    to nearest.
+    """Return P_n(z0) (2^width / 2^64)^n / (f(z0)^n n!) for each n.
+
+    Each is computed by one division of integers, rounded to nearest.
     """
     row = []
     for n, P in enumerate(polynomials, 1):
@@ -206,8 +212,10 @@ def _coefficients(polynomials: list[list[int]], width: int, centre: _Centre) -> 
 def _bound(
     P: list[int], coefficients: list[float], width: int, low: int, before: _Centre, centre: _Centre
 ) -> float:
-    """Return a bound on the error in a cell: the remainder of Taylor's series, half the width of a
-    word, and rounding (docs/proofs/sampler.md).
+    """Return a bound on the error in a cell.
+
+    It covers the remainder of Taylor's series, half the width of a word, and rounding
+    (docs/proofs/sampler.md).
     """
     end = low + (2 << width)
     if not before.word < low <= centre.word < end:

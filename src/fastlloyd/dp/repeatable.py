@@ -1,9 +1,8 @@
-"""Refusal of noise that can be repeated, because it protects no record. `testing.repeatable_noise`
-allows it.
+"""Refusal of noise that can be repeated, because it protects no record.
 
-Sessions, when they are made, and `central.cluster` check this before they add noise. The permission
-belongs to a context, so other threads lack it. Copies of the context, as in tasks and
-`asyncio.to_thread`, have it too, but never after the `with`.
+`testing.repeatable_noise` permits it. Sessions, when they are made, and `central.cluster` check
+this before they add noise. The permission belongs to a context, so other threads lack it. Copies of
+the context, as in tasks and `asyncio.to_thread`, have it too, but never after the `with`.
 """
 
 from contextvars import ContextVar
@@ -14,7 +13,10 @@ from fastlloyd.errors import LocalProtocolError
 
 
 class Permission:
-    """Permission that `testing.repeatable_noise` gives, and withdraws at the end of its `with`."""
+    """Permission that `testing.repeatable_noise` gives, and withdraws at the end of its `with`.
+
+    holds : whether the permission is still given.
+    """
 
     __slots__ = ("holds",)
 
@@ -27,9 +29,7 @@ ALLOWED: Final[ContextVar[Permission | None]] = ContextVar("ALLOWED", default=No
 
 
 def check_private(source: NoiseSource) -> None:
-    """Raise LocalProtocolError unless the noise is private, or this context may use repeatable
-    noise.
-    """
+    """Raise LocalProtocolError for repeatable noise, unless this context may use it."""
     permission = ALLOWED.get()
     if source.private is not True and (permission is None or not permission.holds):
         raise LocalProtocolError(
