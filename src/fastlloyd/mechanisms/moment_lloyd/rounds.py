@@ -3,8 +3,11 @@
 The fields of a round are part of the plan, public and known before any record is read. They are
 shapes, sensitivities, and scales of the noise (standard deviations in units of the answer,
 multiples of 1/65536). Centres, radii, candidates and centroids belong to the state, and follow from
-earlier noisy answers. Computing a state needs floating point. So one client computes the state and
-sends it to the others as integers.
+earlier noisy answers.
+
+A query follows from the state by integer arithmetic alone, so all parties with the state ask the
+same query. Computing the next state may need floating point. So one client computes it and sends it
+to the others as integers.
 """
 
 import math
