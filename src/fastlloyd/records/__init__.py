@@ -1,9 +1,8 @@
-"""Records of one organisation, read from a file or a data frame and checked before anything is
-computed with them.
+"""Records of one organisation, read from a file or a data frame.
 
-A fault is refused here, in one sentence with the file, the line or record, and the column, but
-never the value in the cell: such sentences end up in logs, and a cell is a private value. Bounds
-are public: they come from the user, never from records.
+They are checked before anything is computed with them. A message about a fault is one sentence. It
+names file, line or record, and column, but never shows the value of the cell, because messages end
+up in logs. Bounds are public. They come from the user, never from records.
 """
 
 from fastlloyd.records.columns import NUMERIC

@@ -1,8 +1,8 @@
-"""Columns of Arrow: which are numbers, and how they become blocks of floats.
+"""Columns of Arrow that are numbers, as blocks of floats.
 
 Integers of all widths, float16, float32, float64, booleans (0 and 1) and decimals are accepted.
-Large integers and long decimals are rounded to the nearest float64, as the same digits in a text
-file would be.
+Large integers and long decimals are rounded to the nearest float64, like the same digits in a text
+file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _LARGEST_POWER = 22
 
 
 def load(name: str, source: str) -> Any:
-    """Import a module of pyarrow. Raises DataError that says how to install it."""
+    """Return a module of pyarrow. Raises DataError with the command that installs it.
+
+    source : name of the records in the message.
+    """
     try:
         return importlib.import_module(name)
     except Exception as error:  # noqa: BLE001 - a package may fail in any way
@@ -47,12 +50,12 @@ def load(name: str, source: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowRecords(Reader):
-    """Records in batches of Arrow. `batches` yields them from the beginning, with at least the
-    chosen columns.
+    """Records in batches of Arrow.
 
+    batches : function that yields the batches from the beginning, with at least the chosen columns.
     missing : treatment of records with null. If they are dropped, all batches take the code path of
         batches with null.
-    unit : column of the ids, or () if ids are not asked for.
+    unit : name of the column of the ids, or () without ids.
     """
 
     source: str
@@ -81,10 +84,14 @@ class ArrowRecords(Reader):
         missing: Missing,
         unit: str | None,
     ) -> ArrowRecords:
-        """Choose columns of a schema.
+        """Return the records with the chosen columns of a schema.
 
-        unit : column of the ids. Raises DataError for a chosen column that is not numeric, with the
-            names of those that are, and for ids that are neither text nor integers.
+        batches : function that yields the batches with the columns of the given names.
+        what : name of the format in messages.
+        unit : name of the column of the ids, or None.
+
+        Raises DataError for a chosen column that is not numeric. The message names the numeric
+        columns. Also raises DataError for ids that are neither text nor integers.
         """
         names, said = tuple(schema.names), list(map(content, schema.types))
         index = index_names(schema)
@@ -114,9 +121,9 @@ class ArrowRecords(Reader):
         )
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Yield blocks (n_i, n_features), NaN for null, of about BLOCK_CELLS cells.
+        """Yield blocks (n_i, n_features) of about BLOCK_CELLS cells, with NaN for null.
 
-        Batches of floats of about that length are yielded unchanged; others are joined or cut, in
+        Batches of floats of about this length are yielded unchanged. Others are joined or cut, in
         column-major order.
         """
         size = max(1, BLOCK_CELLS // len(self.columns))
@@ -163,7 +170,7 @@ class ArrowRecords(Reader):
             yield with_ids(block[:, :filled].copy().T, self._ids(parts))
 
     def _ids(self, parts: Iterable[list[Any]]) -> Ids | None:
-        """The ids in further columns of batches, if they were asked for."""
+        """Return the ids in the last column of the batches, or None without ids."""
         if not self.unit:
             return None
         with errors(self.source, self.what):
@@ -187,7 +194,7 @@ class ArrowRecords(Reader):
 
 @contextmanager
 def errors(source: str, what: str) -> Iterator[None]:
-    """Turn errors of pyarrow, which may quote cells, into a sentence that does not."""
+    """Convert errors of pyarrow to DataError, because their words may quote cells."""
     try:
         yield
     except DataError:
@@ -211,7 +218,10 @@ def errors(source: str, what: str) -> Iterator[None]:
 
 
 def index_names(schema: Any) -> frozenset[str]:
-    """Return the columns that were the index of the pandas frame, from a note in the schema."""
+    """Return the names of the columns that were the index of a pandas frame.
+
+    A note in the schema names them.
+    """
     with suppress(ValueError, TypeError, AttributeError, LookupError, RecursionError):
         said = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
         return frozenset(name for name in said if isinstance(name, str))
@@ -221,8 +231,11 @@ def index_names(schema: Any) -> frozenset[str]:
 def no_numbers(
     source: str, name: str, said: Content, numeric: Sequence[str], *, choice: bool
 ) -> DataError:
-    """Return the error that refuses a column of a source. numeric : the columns of numbers. choice
-    : whether the user may choose other columns.
+    """Return the error for a column that has no numbers.
+
+    said : content of the column.
+    numeric : names of the numeric columns.
+    choice : whether the user may choose other columns.
     """
     there = f"the numeric columns are {listing(numeric)}" if numeric else "no column is numeric"
     # who has chosen, or has a plan that did, is told which ones hold numbers and no option to
@@ -236,7 +249,7 @@ def no_numbers(
 
 
 def _dtype(kinds: Sequence[Any]) -> npt.DTypeLike:
-    """float32 if it holds every value of these types exactly, otherwise float64."""
+    """Return float32 if it represents every value of these types exactly, otherwise float64."""
     types = load("pyarrow.types", "Arrow")
     # bits of what float32 holds exactly
     widest = {types.is_boolean: 1, types.is_integer: 16, types.is_floating: 32}
@@ -248,8 +261,9 @@ def _dtype(kinds: Sequence[Any]) -> npt.DTypeLike:
 
 
 def numbers(array: Any) -> npt.NDArray[Any]:
-    """Return the numbers of an Arrow array, (n,) of any real dtype, NaN for null, without a copy if
-    there is no null.
+    """Return the numbers of an Arrow array, (n,), of any real dtype, with NaN for null.
+
+    Without null the cells are not copied.
     """
     pa = load("pyarrow", "Arrow")
     if pa.types.is_decimal(array.type):
@@ -263,9 +277,7 @@ def numbers(array: Any) -> npt.NDArray[Any]:
 
 
 def numbers_or_nan(array: Any) -> npt.NDArray[Any]:
-    """Return the result of `numbers`, always as a copy for which every position was checked for
-    null.
-    """
+    """Return the result of `numbers`, always as a copy. Every position is checked for null."""
     pa = load("pyarrow", "Arrow")
     if pa.types.is_decimal(array.type) or not len(array) or array.buffers()[1] is None:
         return numbers(array)
@@ -283,7 +295,7 @@ def numbers_or_nan(array: Any) -> npt.NDArray[Any]:
 
 
 def _stored(array: Any) -> npt.NDArray[Any]:
-    """Return the cells as they are in memory, with any value in place of null."""
+    """Return the cells as they are in memory, with an arbitrary value for null."""
     dtype = np.dtype(array.type.to_pandas_dtype())  # `to_numpy` would first import pandas
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
@@ -291,8 +303,8 @@ def _stored(array: Any) -> npt.NDArray[Any]:
 def _decimals(array: Any) -> npt.NDArray[np.float64]:
     """Return the nearest float64 to each decimal.
 
-    A quotient or product of two integers that are exact in float64 is rounded once, which gives the
-    nearest. Other decimals are converted through text.
+    A quotient or product of two integers that are exact in float64 is rounded once, and so is the
+    nearest float. Other decimals are converted through text.
     """
     values = np.full(len(array), np.nan)
     left = array.is_valid().to_numpy(zero_copy_only=False)

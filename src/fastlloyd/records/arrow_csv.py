@@ -1,11 +1,10 @@
-"""Numbers and ids of text by Arrow's parser, if it is certain to read the same as Python's;
-otherwise by Python's.
+"""Numbers and ids of text, by Arrow's parser if it surely reads the same as Python's.
 
-Both round to the nearest float64. But Arrow's parser accepts text after a closing quotation mark,
-line breaks within marks, cells of any length, bytes that are not UTF-8, and a byte order mark at
-the start of a chunk. So it gets no text with these. Its result counts only if every cell is a
-finite number, or is missing in a form that it knows while such records are dropped. Python's parser
-removes spaces before an id.
+Both parsers round to the nearest float64. But Arrow's parser accepts text after a closing quotation
+mark, line breaks within marks, cells of any length, bytes that are not UTF-8, and a byte order mark
+at the start of a chunk. So text with any of these goes to Python's parser. Arrow's result counts
+only if every cell is a finite number, or is missing in a form that Arrow knows while such records
+are dropped. Python's parser removes spaces before an id.
 """
 
 from __future__ import annotations
@@ -78,8 +77,9 @@ class ArrowText:
         )
 
     def parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
-        """Yield each chunk, with those that follow it, and its numbers or None; other threads parse
-        the next ones meanwhile.
+        """Yield each chunk with the chunks that follow it, and with its numbers or None.
+
+        Other threads parse the next chunks. None means that Python's parser must decide.
         """
         waiting = deque[tuple[bytes, Future[ColumnBlock | None]]]()
         n_threads = max(
@@ -98,8 +98,9 @@ class ArrowText:
                     unread.cancel()
 
     def parse(self, chunk: bytes) -> ColumnBlock | None:
-        """Return the numbers in a chunk of lines, NaN for a missing cell, or None if Python's
-        parser must decide.
+        """Return the numbers in a chunk of lines, with NaN for a missing cell.
+
+        Returns None if Python's parser must decide.
         """
         if not self._is_plain(chunk):
             return None
@@ -134,10 +135,11 @@ class ArrowText:
         return ColumnBlock(arrays, ids)
 
     def _is_plain(self, chunk: bytes) -> bool:
-        """Return whether both parsers split the chunk alike: it is UTF-8, no cell is too long, and
-        every quotation mark is in its place.
+        """Return whether both parsers split the chunk alike.
 
-        A cell that is too long would fill one of the windows, which would then have no separator.
+        They do if it is UTF-8, no cell is too long, and every quotation mark is in its place. The
+        search checks windows of text. A cell that is too long would fill a window, which then has
+        no separator.
         """
         try:
             if not chunk.isascii() and chunk.decode().startswith("\ufeff"):

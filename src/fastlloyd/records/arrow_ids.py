@@ -16,8 +16,11 @@ _TEXT = ("string", "large_string", "string_view")
 
 
 def check_ids(kind: Any, name: str, source: str) -> str:
-    """Return the kind of ids of this Arrow type, "integers" or "text". Raises DataError for any
-    other type.
+    """Return the kind of ids of an Arrow type, "integers" or "text".
+
+    Raises DataError for any other type.
+
+    name : name of the column in messages.
     """
     types = importlib.import_module("pyarrow.types")
     kind = kind.value_type if types.is_dictionary(kind) else kind
@@ -39,7 +42,7 @@ def check_ids(kind: Any, name: str, source: str) -> str:
 
 
 def ids_in(arrays: Sequence[Any]) -> Ids:
-    """Return the ids in Arrow arrays of one type, in order; null is a missing id."""
+    """Return the ids in Arrow arrays of one type, in order. Null is a missing id."""
     pa = importlib.import_module("pyarrow")
     plain = [
         array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
@@ -68,7 +71,7 @@ def texts_in(array: Any) -> TextIds:
 
 
 def _stored(array: Any, dtype: np.dtype[Any], n: int) -> npt.NDArray[Any]:
-    """Return n numbers as they are in memory: those of the array, or the positions of its texts."""
+    """Return n numbers as they are in memory: numbers of the array, or positions of its texts."""
     return (
         np.frombuffer(array.buffers()[1] or b"", dtype, n, array.offset * dtype.itemsize)
         if n

@@ -1,4 +1,4 @@
-"""Public bounds of features, as people write them, and bounds from the data, which leak."""
+"""Public bounds of features, as people write them, and bounds taken from the data, which leak."""
 
 import json
 import math
@@ -49,15 +49,17 @@ _ADVICE = """ of the columns of a file of records, in the units of the file.
 def parse_bounds(
     text: str, columns: Sequence[str], others: Sequence[str] | None = ()
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the public bounds of `columns`: arrays (lower, upper), float64 (n_features,), in the
-    units of the columns.
+    """Return the public bounds of `columns`: lower and upper, float64 (n_features,) each.
 
-    `text` is "LO:HI" for every column, or "name=LO:HI,name2=LO:HI", or the path of a TOML file
-    whose table [bounds] has `name = [lo, hi]` or `name = {lower = lo, upper = hi}`. Bounds may also
-    be stated for `others`, columns that are not used, so that one list of bounds serves every
-    choice of columns. `others` is None if there is no table that has them. Then a file with all of
-    `columns` may have any other names. Raises DataError unless every column gets two finite
-    numbers, the lower one first, and every name is known.
+    text : "LO:HI" for every column, or "name=LO:HI,name2=LO:HI", or the path of a TOML file. The
+        table [bounds] of the file has `name = [lo, hi]` or `name = {lower = lo, upper = hi}`.
+    columns : names of the features.
+    others : names of columns that are not used. Bounds may be stated for them too, so that one list
+        of bounds serves every choice of columns. None if no table has them. Then a file with all of
+        `columns` may have any other names.
+
+    Raises DataError unless every column has two finite numbers, the lower one first. Also raises
+    DataError for an unknown name.
     """
     given = _stated(text, columns)
     if others is None:
@@ -72,14 +74,15 @@ def parse_bounds(
 
 
 def check_names_of_bounds(text: str, columns: Sequence[str], others: Sequence[str]) -> None:
-    """Raise DataError if bounds, as in `parse_bounds`, are stated for a name that is not a column;
-    columns may lack bounds.
+    """Raise DataError if bounds are stated for a name that is not a column.
+
+    The text is as in `parse_bounds`. Columns may lack bounds.
     """
     _check_known(_stated(text, columns), columns, others)
 
 
 def check_intervals(text: str) -> None:
-    """Raise DataError for bounds, as in `parse_bounds`, that are wrong for any columns."""
+    """Raise DataError if bounds, as in `parse_bounds`, are wrong whatever the columns are."""
     if "=" not in text and not text.lower().endswith(".toml"):
         _check_interval("every column", *_stated(text, [""])[""])
         return
@@ -89,8 +92,9 @@ def check_intervals(text: str) -> None:
 
 
 def bounds_template(columns: Sequence[str]) -> str:
-    """Return a TOML file for `parse_bounds` with a line to fill in for each column. It contains
-    names, and nothing that records reveal.
+    """Return a TOML file for `parse_bounds`, with a line to fill in for each column.
+
+    It contains names of columns, and nothing computed from records.
     """
     return (
         TEMPLATE_HEADING
@@ -102,9 +106,9 @@ def bounds_template(columns: Sequence[str]) -> str:
 def bounds_file(
     columns: Sequence[str], lower: npt.ArrayLike, upper: npt.ArrayLike, remarks: Sequence[str]
 ) -> str:
-    """Return a TOML file for `parse_bounds` with bounds that were found, float64 (n_features,).
+    """Return a TOML file for `parse_bounds` with the bounds found, float64 (n_features,) each.
 
-    remarks : sentences, one line each.
+    remarks : sentences, which become comments of one line each.
     """
     ends = np.array([lower, upper], dtype=np.float64).T.tolist()
     lines = (
@@ -115,21 +119,22 @@ def bounds_file(
 
 
 def _keys(columns: Iterable[str]) -> Iterator[str]:
-    """Return the names as TOML keys."""
+    """Return the names of columns as TOML keys."""
     return (tomli_w.dumps({name: 0}).rpartition(" = ")[0] for name in columns)
 
 
 def given_bounds(
     bounds: Any, columns: Sequence[str] | None, n_features: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the public bounds that a program passes as arrays (lower, upper), float64
-    (n_features,).
+    """Return the public bounds that a program passes: lower and upper, float64 (n_features,) each.
 
-    bounds : (lower, upper), each a number, array-like (n_features,), or a pandas Series labelled by
-    column. Or {name: (lower, upper)} for every one of `columns`, which are None if the records have
-    no column names. Raises DataError for names that are missing, unknown or cannot be used, and
-    PlanError for a value that is no pair of numbers, or may be read in two ways (AMBIGUOUS).
-    `Domain` checks their order.
+    bounds : a pair (lower, upper), or {name: (lower, upper)} for all `columns`. In the pair, each
+        is a number, an array-like (n_features,), or a pandas Series labelled by column.
+    columns : names of the columns, or None if the records have none.
+
+    Raises DataError for names that are missing, unknown or unusable. Raises PlanError for a value
+    that is not a pair of numbers, or that may be read in two ways (AMBIGUOUS). `Domain` checks
+    their order.
     """
     return guarded(lambda: _given(bounds, columns, n_features), "bounds")
 
@@ -152,8 +157,9 @@ def _given(
 
 
 def _refuse_two_ways(bounds: Any, n_features: int) -> None:
-    """Raise PlanError for bounds that may mean (lower, upper) or a pair for each feature. A tuple
-    means the former.
+    """Raise PlanError for bounds that may mean (lower, upper) or a pair for each feature.
+
+    A tuple always means (lower, upper).
     """
     two_ways = ""
     if frame_of(bounds) is not None:
@@ -199,8 +205,9 @@ def _pair(
 
 
 def _by_label(pair: tuple[Any, Any], columns: Sequence[str] | None) -> tuple[Any, Any]:
-    """Return both ends, with labelled ones in the order of the columns. Raises DataError for labels
-    that are not columns.
+    """Return both ends, with labelled ends in the order of the columns.
+
+    Raises DataError for labels that are not columns.
     """
     labels = [labels_of(end) for end in pair]
     if all(each is None for each in labels):
@@ -234,8 +241,10 @@ def _reordered(labels: Sequence[Any], values: Sequence[Any], columns: Sequence[s
 
 
 def _ends(given: Any, length: int) -> npt.NDArray[np.float64]:
-    """One number for all features, or one for each. Raises ValueError for anything else, and for
-    text.
+    """Return one end of the bounds, float64 (length,), given as one number or as one for each
+    feature.
+
+    Raises ValueError for anything else, and for text.
     """
     declared = getattr(given, "dtype", None)
     if declared is not None and content(declared).holds not in (Holds.NUMBERS, Holds.OBJECTS):
@@ -358,11 +367,12 @@ def _check_interval(where: str, lower: float, upper: float) -> None:
 def data_bounds(
     blocks: Iterable[npt.ArrayLike],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the smallest and largest value per feature, float64 (n_features,) each; a constant
-    feature gets room on both sides.
+    """Return the smallest and the largest value of each feature, float64 (n_features,) each.
 
-    blocks : records (n_i, n_features), at least one. These are exact outputs of the records: using
-        them as public bounds leaks them.
+    A constant feature gets room on both sides. The results are exact. Using them as public bounds
+    leaks them.
+
+    blocks : records (n_i, n_features), at least one.
     """
     tables = (np.asarray(block) for block in blocks)
     ends = [

@@ -1,4 +1,4 @@
-"""Cells of text: which of them are numbers, and which are missing."""
+"""Cells of text that are numbers, and cells that are missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WORDS = frozenset({"", "na", "nan", "null", "?"})
 
 
 def is_missing(cell: str) -> bool:
-    """Return whether the cell is empty, or a word that says that a value is missing."""
+    """Return whether the cell is empty, or has a word for a missing value."""
     return cell.isascii() and cell.strip().lower() in WORDS
 
 
@@ -22,15 +22,19 @@ def is_number(cell: str) -> bool:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Return whether a row names columns: no cell is a number or says that it is missing, and not
-    all are empty.
+    """Return whether a row names columns.
+
+    A row does not if a cell is a number or has a word for a missing value, or if all cells are
+    empty.
     """
     return not any(is_number(cell) or (cell and is_missing(cell)) for cell in cells) and any(cells)
 
 
 def floats(cells: Sequence[str]) -> Iterator[float]:
-    """Convert decimal text; ValueError also for what only Python reads as a number: 1_000 and other
-    scripts' digits.
+    """Return the numbers that decimal text states. Raises ValueError.
+
+    Text that only Python reads as a number is refused too, such as 1_000 or digits of other
+    scripts.
     """
     if not is_plain("".join(cells)):
         raise ValueError
@@ -38,7 +42,8 @@ def floats(cells: Sequence[str]) -> Iterator[float]:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether Python and Arrow read the text alike: it contains nothing, such as 1_000, that
-    only Python reads as a number.
+    """Return whether Python and Arrow read the text alike.
+
+    They do unless it contains, for example, 1_000, which only Python reads as a number.
     """
     return "_" not in text and text.isascii()

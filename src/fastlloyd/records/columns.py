@@ -1,4 +1,4 @@
-"""Choice of columns: by name, or all columns of numbers."""
+"""Choice of columns, by name or by content (all columns of numbers)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)?(_level_\d+
 
 
 class ColumnKind(enum.Enum):
-    """Columns that are chosen by their content, not by name."""
+    """Choice of columns by their content, not by name."""
 
     NUMERIC = "columns of numbers, according to the format or to the first records of a text file"
 
@@ -34,14 +34,19 @@ def chosen(
     unit: str | None = None,
     index: Collection[str] = (),
 ) -> list[int]:
-    """Return the indices of `columns` among all `names`: all columns for None, those that
-    `is_number` accepts for NUMERIC.
+    """Return the positions of the chosen columns among all `names`.
 
-    A column without a name is an index that some program wrote. It can be left out, but is never
-    used as a feature by default. The same is true of `unit`, the column of the ids, and of the
-    columns in `index`, which the source marks as an index. Raises DataError for a name that is
-    unknown or repeated, and if no column is left. The error says `where` in the `source` the names
-    are.
+    A column without a name is an index that a program wrote. It may be left out, but is never used
+    as a feature by default. The same is true of the column of the ids, and of columns that the
+    source marks as an index.
+
+    columns : names, None for all columns, or NUMERIC for all columns of numbers.
+    source, where : name of the source, and of the part of it that has the names, for messages.
+    is_number : function that returns whether the column at a position has numbers.
+    unit : name of the column of the ids, or None.
+    index : names of the columns that the source marks as an index.
+
+    Raises DataError for a name that is unknown or repeated, and if no column is left.
     """
     refuse_repeated([name for name in names if name], f"{source}, the {where}")
     if columns is None or columns is NUMERIC:
@@ -86,14 +91,14 @@ def chosen(
 
 
 def is_index(name: str) -> bool:
-    """Return whether a column has no name, or the name that pandas gives to an index that has none
-    itself.
+    """Return whether a column has no name, or the name that pandas gives to an index without a
+    name.
     """
     return not name or bool(_PANDAS_INDEX.fullmatch(name))
 
 
 def place(names: Sequence[str], name: str, source: str) -> int:
-    """Return the index of a column among all `names`. Raises DataError."""
+    """Return the position of the column `name` among all `names`. Raises DataError."""
     if not name or name not in names:
         known = [other for other in names if other]
         raise DataError(
@@ -104,12 +109,13 @@ def place(names: Sequence[str], name: str, source: str) -> int:
 
 
 def unit_place(names: Sequence[str], unit: str | None, source: str) -> int | None:
-    """Return the index of the column of ids among all `names`, or None if ids are not asked for.
+    """Return the position of the column of the ids among all `names`, or None without ids.
+
     Raises DataError.
     """
     return None if unit is None else place(names, unit, source)
 
 
 def numbered(n: int) -> list[str]:
-    """Return names for columns that have none: x1, x2, ..."""
+    """Return the names x1, x2, ... for n columns without names."""
     return [f"x{i}" for i in range(1, n + 1)]

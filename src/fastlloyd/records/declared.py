@@ -1,8 +1,8 @@
-"""Declared types of columns in any library: which are numbers, and what the others contain.
+"""Declared types of columns in any library, and the content that they stand for.
 
-There is one table for NumPy, pandas, Polars, Arrow and Dask, so that a column is a number in all
-inputs or in none. Types decide, never the value of a cell: text of digits is text. A column of
-Python objects has no type of its own, so the types of its cells decide.
+One table serves NumPy, pandas, Polars, Arrow and Dask. So a column is a number in all inputs or in
+none. Types decide, never the value of a cell. Text of digits is text. A column of Python objects
+has no type of its own, so the types of its cells decide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ INDEX, ANOTHER_ORDER, AMBIGUOUS = "index", "another-order", "ambiguous"
 
 
 class Holds(enum.Enum):
-    """Kinds of content of a column. value : the `code` of the DataError that refuses it."""
+    """Kind of content of a column. Its value is the `code` of the DataError that refuses the
+    column.
+    """
 
     NUMBERS = "numbers"
     TEXT = "text"
@@ -40,7 +42,11 @@ class Holds(enum.Enum):
 
 
 class Content(NamedTuple):
-    """Kind of content, and the name of the type if the kind says too little."""
+    """Content of a column.
+
+    holds : kind of content.
+    type_name : name of the type, if the kind says too little.
+    """
 
     holds: Holds
     type_name: str = ""
@@ -104,11 +110,11 @@ def content(declared: Any) -> Content:
 
 
 def numbers_in(cells: Iterable[Any]) -> tuple[npt.NDArray[np.float64] | None, Content]:
-    """Return the nearest float64 to each cell, (n,), NaN if it is missing, or None unless every
-    cell has a type of real numbers, or is None or NA.
+    """Return the nearest float64 to each cell, (n,), and the content of the cells.
 
-    Numbers are Python's, NumPy's, decimals and fractions. A number beyond float64 becomes infinite.
-    No method of an object is called to get its number.
+    A missing cell (None or NA) becomes NaN. The numbers are None if a cell has a type that is not a
+    real number. Numbers are Python's, NumPy's, decimals and fractions. A number beyond float64
+    becomes infinite. No method of an object is called to get its number.
     """
     cells = list(cells)
     kinds = set(map(type, cells))

@@ -1,4 +1,4 @@
-"""Text files: cells separated by commas, semicolons or tabs."""
+"""Text files whose cells are separated by commas, semicolons or tabs."""
 
 from __future__ import annotations
 
@@ -45,19 +45,24 @@ _CELL_BYTES = 8  # as a rule
 
 
 class DelimitedFile(Reader):
-    """Numeric columns of a CSV file in UTF-8, plain or compressed with gzip, with or without a
-    header.
+    """Numeric columns of a CSV file in UTF-8, plain or compressed with gzip.
 
-    Cells are separated by commas, or by semicolons or tabs if the first line has these and no
-    comma. The first line is a header if no cell of it is a number; otherwise the columns are called
-    x1, x2, ... Blank lines are skipped, except between the records of a table of one column, where
-    they are missing cells. Every row must have the cells of all columns, chosen or not. A cell is
-    missing if it is empty, NA, NaN, null or ?. An id, of column `unit`, is the cell's text without
-    spaces before it.
+    Cells are separated by commas. If the first line has no comma, they are separated by semicolons
+    or tabs. The first line is a header if no cell of it is a number. Otherwise the columns are
+    called x1, x2, ... Blank lines are skipped, except between the records of a table of one column,
+    where they are missing cells. Every row must have the cells of all columns, chosen or not. A
+    cell is missing if it is empty, NA, NaN, null or ?. An id is the cell's text without the spaces
+    before it.
 
-    Raises DataError, naming file, line and column but never a value, if the file cannot be read or
-    holds no records, if a row has too few or too many cells, or if a chosen cell is not a number or
-    not finite, or missing and not to be dropped, or if an id is missing.
+    path : path or address of the file.
+    columns : names of the chosen columns, None for all columns, or NUMERIC.
+    missing : treatment of a record with a missing cell.
+    unit : name of the column of the ids, or None.
+
+    Raises DataError if the file cannot be read or has no records, or if a row has too few or too
+    many cells. Also raises DataError for a chosen cell that is no finite number, or is missing and
+    not to be dropped, and for a missing id. The message names file, line and column, and shows no
+    value.
     """
 
     n_rows = None
@@ -80,7 +85,7 @@ class DelimitedFile(Reader):
                 at_the_end.pop_all()
 
     def _look_at(self, coming: Iterator[bytes], columns: Columns, unit: str | None) -> None:
-        """Find the columns from the first lines. Raises DataError."""
+        """Set the columns, which the first lines determine. Raises DataError."""
         path = self._path
         names, where, parser, rows = self._begin(coming)
         head = list(
@@ -116,7 +121,9 @@ class DelimitedFile(Reader):
         )
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Read the file from its beginning: float64 (n_i, n_features), NaN for a missing cell."""
+        """Yield the records from the beginning, float64 (n_i, n_features), with NaN for a missing
+        cell.
+        """
         source = self._chunks()
         coming: Iterator[bytes] = source
         if self._once:
@@ -136,7 +143,7 @@ class DelimitedFile(Reader):
                     yield numbers
 
     def place(self, record: int) -> str:
-        """Return the number of the record's line, except for a pipe."""
+        """Return the number of the record's line. It is not known for a pipe."""
         with closing(self._chunks()) as coming:
             _, _, parser, rows = self._begin(coming)
             return f"line {next(islice(chain(rows, parser.every(coming)), record - 1, None))[0]}"
@@ -145,8 +152,8 @@ class DelimitedFile(Reader):
         return chunks(self._path, chain([FIRST_BYTES], repeat(self._chunk_bytes)))
 
     def _begin(self, coming: Iterator[bytes]) -> tuple[list[str], str, RowSplitter, Iterator[Row]]:
-        """Return names and positions of the columns, the parser, and the records of the first
-        chunk.
+        """Return names of the columns, their place in messages, the parser, and the rows of the
+        first chunk.
         """
         parser = RowSplitter(self._path)
         rows = parser.of(coming)
@@ -168,10 +175,10 @@ class DelimitedFile(Reader):
         )
 
     def _parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
-        """Yield further chunks, each with those that follow it, and with its numbers if Arrow is
-        installed and certain of them.
+        """Yield further chunks as `ArrowText.parsed` does, if Arrow is installed.
 
-        In a table of one column, blank lines have a meaning.
+        Otherwise the numbers are None. In a table of one column Arrow is not used, because blank
+        lines have a meaning there.
         """
         for chunk in (
             coming
@@ -190,8 +197,8 @@ class DelimitedFile(Reader):
             yield with_ids(self._numbers(block), self._ids(block))
 
     def _ids(self, rows: Sequence[Row]) -> TextIds | None:
-        """Return the ids of checked records, if they were asked for. Raises DataError for the first
-        missing one.
+        """Return the ids of checked records, or None without ids. Raises DataError for a missing
+        id.
         """
         if self._unit is None:
             return None
@@ -201,11 +208,11 @@ class DelimitedFile(Reader):
         return ids
 
     def _numbers(self, rows: Sequence[Row]) -> npt.NDArray[np.float64]:
-        """Return the chosen cells, float64 (n, n_chosen), NaN for a missing one. Raises DataError
-        for the first fault.
+        """Return the chosen cells, float64 (n, n_chosen), with NaN for a missing cell.
 
-        A missing cell costs as much time as one exception, and does not change the time of other
-        cells. So the time of a pass does not show where values are missing.
+        Raises DataError for the first fault. A missing cell costs as much time as one exception,
+        and does not change the time of other cells. So the time of a pass does not show where
+        values are missing.
         """
         width, several = len(self.names), len(self._chosen) > 1
         picked = map(itemgetter(*self._chosen), [cells for _, cells in rows if len(cells) == width])
@@ -226,7 +233,7 @@ class DelimitedFile(Reader):
         return numbers.reshape(len(rows), len(self._chosen))
 
     def _faults(self, rows: Sequence[Row]) -> Iterator[str]:
-        """Check all cells again; yield the place of each fault, and the fault."""
+        """Yield a sentence for each fault, with its place, after a check of all cells."""
         for line, cells in rows:
             if len(cells) != len(self.names):
                 decimals = (
@@ -255,7 +262,9 @@ class DelimitedFile(Reader):
 
 
 def _remedy(cell: str, way_out: str) -> str:
-    """Return advice for a cell that is not a number, by its kind and without showing it."""
+    """Return advice for a cell that is not a number. It depends on the kind of text and does not
+    show it.
+    """
     if cell.strip().lower() in _ANSWERS:
         return f"write yes and no, or true and false, as 1 and 0, or {way_out}"
     if _COMMAS.fullmatch(cell.strip()):

@@ -1,6 +1,4 @@
-"""Files: which ones a path means, whether one has changed, and errors of systems and codecs as one
-sentence.
-"""
+"""Files that a path names, their states, and errors of systems and codecs as one sentence."""
 
 from __future__ import annotations
 
@@ -23,10 +21,11 @@ _BUFFER = 1 << 22  # bytes asked of a store at a time
 
 
 class FileState(NamedTuple):
-    """The size and version of a file, which change when the file is replaced or written to. Plain
-    data, equal on all machines that share the file.
+    """Size and version of a file, which change when the file is replaced or written to.
 
-    version : of a file its time and inode, of an object what its store states (ETag).
+    They are plain data, equal on all machines that share the file.
+
+    version : time and inode of a file, or the version that a store states for an object (ETag).
     """
 
     size: int
@@ -37,12 +36,11 @@ States = Mapping[str, FileState | None]
 
 
 def find(source: str) -> States:
-    """Return the files that a file, folder, pattern or address means, sorted by path, each with its
-    state (None for a pipe).
+    """Return the files that a file, folder, pattern or address names, sorted by path.
 
-    A folder means all files in it and below. Names that begin with . or _, which engines give to
-    files without records, are left out unless the pattern asks for them. Raises DataError if there
-    is no file, and if records would count twice.
+    Each has its state, or None for a pipe. A folder stands for all files in it and below. Names
+    that begin with . or _, which engines give to files without records, are left out unless the
+    pattern asks for them. Raises DataError if there is no file, or if records would count twice.
     """
     if not source:
         raise DataError("the name of the file is empty; say which records to read")
@@ -80,8 +78,9 @@ def find(source: str) -> States:
 
 
 def is_pattern(source: str) -> bool:
-    """Return whether a path is a pattern for other paths: it contains *, ? or [, and no file has
-    this name.
+    """Return whether a path is a pattern for other paths.
+
+    It is if it contains *, ? or [, and no file has this name.
     """
     return glob.has_magic(source) and (stores.is_address(source) or not os.path.lexists(source))
 
@@ -96,8 +95,10 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _check_once(found: Mapping[str, os.stat_result]) -> None:
-    """Raise DataError for a file with two names, whose records would count twice, and for a path
-    that is not a regular file, because it may have no end.
+    """Raise DataError for a file with two names, or for a path that is not a regular file.
+
+    Records of a file with two names would count twice. A path that is not a regular file may have
+    no end.
     """
     seen = dict[tuple[int, int], str]()
     for path, of in found.items():
@@ -111,8 +112,9 @@ def _check_once(found: Mapping[str, os.stat_result]) -> None:
 
 
 def state(path: str) -> FileState | None:
-    """Return the state of a file, or None for a pipe, which can be read only once. Raises DataError
-    if nothing can be read.
+    """Return the state of a file, or None for a pipe, which can be read only once.
+
+    Raises DataError if nothing can be read.
     """
     if stores.is_address(path):
         return find(path)[path]
@@ -127,8 +129,8 @@ def state(path: str) -> FileState | None:
 
 
 def is_pipe(path: str) -> bool:
-    """Return whether the path is neither an address nor a regular file, so that it can be read only
-    once.
+    """Return whether a path can be read only once, because it is neither an address nor a regular
+    file.
     """
     return not stores.is_address(path) and not Path(path).is_file()
 
@@ -138,9 +140,9 @@ def _state(found: os.stat_result) -> FileState:
 
 
 def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
-    """Open a file or an object.
+    """Open a file or an object for reading bytes.
 
-    Raises OSError for a file, and DataError for an object, both now and while it is read.
+    Errors of a file raise OSError, and errors of an object DataError, now and while bytes are read.
     """
     if not stores.is_address(path):
         file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
@@ -153,11 +155,12 @@ def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
 
 
 class _ReadAhead(io.BufferedReader):
-    """Reader that asks a store for a whole buffer each time, because every request is slow."""
+    """Reader that requests a whole buffer from a store each time, because every request is slow."""
 
     def read1(self, size: int = -1, /) -> bytes:
-        """Return the bytes that have arrived, at least one before the end. The base class alone
-        would skip an empty buffer and request only `size` bytes.
+        """Return the bytes that have arrived, at least one before the end.
+
+        The base class would skip an empty buffer and request only `size` bytes.
         """
         self.peek(1)
         return super().read1(size)
@@ -165,7 +168,7 @@ class _ReadAhead(io.BufferedReader):
 
 @contextmanager
 def readable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn errors of the file system into DataError."""
+    """Convert errors of the file system to DataError."""
     try:
         yield
     except FileNotFoundError:
@@ -178,8 +181,9 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
-    """Open a file for reading bytes, unpacked if its content is gzip's; errors of file system and
-    codecs become DataError.
+    """Open a file for reading bytes, decompressed if its content is gzip's.
+
+    Errors of the file system and of codecs become DataError.
     """
     try:
         with readable(path), cast("io.BufferedReader", open_binary(path)) as raw:
@@ -195,7 +199,7 @@ def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Open a text file as `unpacked` does; text that is not UTF-8 raises DataError too."""
+    """Open a text file as `unpacked` does. Text that is not UTF-8 raises DataError, too."""
     try:
         with (
             unpacked(os.fspath(path)) as plain,

@@ -26,15 +26,19 @@ def table_from_frame(
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
 ) -> Table:
-    """Return the records of a pandas DataFrame, a Polars DataFrame, or any other object with
-    Arrow's C stream or array interface.
+    """Return the records of a data frame.
 
-    `columns` chooses columns by name and gives their order (None: all). Names that are not text are
-    spelled as `str` does. The index of a pandas frame is no column. Columns may be integers of any
-    width, floats, booleans or decimals, nullable or not, or objects that are all such numbers;
-    None, NaN, NA and null are missing cells. `unit` is the column of the ids, text or integers,
-    which is no feature. Ids need pyarrow. Raises DataError, naming record and column but never a
-    value, as `read_table` does.
+    The frame is a pandas or Polars DataFrame, or an object with Arrow's C stream or array
+    interface. The index of a pandas frame is not a column. Columns may be integers of any width,
+    floats, booleans or decimals, nullable or not, or objects that are all such numbers. None, NaN,
+    NA and null are missing cells. Names that are not text are converted by `str`.
+
+    columns : names of the chosen columns, in their order, or None for all.
+    missing : treatment of records with a missing cell.
+    unit : name of the column of the ids, text or integers, which is not a feature. Ids need
+        pyarrow.
+
+    Raises DataError as `read_table` does. The message names record and column, and shows no value.
     """
     source = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
     found = guarded(lambda: frame_of(frame), source)
@@ -49,8 +53,9 @@ def table_from_frame(
 
 
 class _Frame(Reader):
-    """Chosen columns of a data frame, in one block. Raises DataError for a column that is not
-    numbers.
+    """Chosen columns of a data frame, in one block.
+
+    Raises DataError for a column that is not numbers.
     """
 
     n_ahead = 0
@@ -103,6 +108,6 @@ class _Frame(Reader):
         return ids_in(getattr(array, "chunks", [array]) or [pa.array([], array.type)])
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield all records at once, if there are any."""
+        """Yield all records in one block, if there are any."""
         if self.n_rows:
             yield ColumnBlock(self._arrays, self._ids)

@@ -1,9 +1,9 @@
-"""Ids that say which person each record of a block belongs to, if persons may have several records.
+"""Ids, which say to which person each record of a block belongs.
 
 An id is a text: the cell of a text file, or an integer in decimal. So 7 is the same person in every
-format, and "007" is another one. A missing id is an empty text, or a word for that (`is_missing`).
-Records with an unknown person cannot be protected together, so a missing id is refused. Ids are
-private, and no repr or message shows them.
+format, and "007" is another one. A missing id is an empty text, or a word for a missing value
+(`is_missing`). It is refused, because records of an unknown person cannot be protected together. No
+repr and no message shows an id.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ _SPACE = ord(" ")  # what ASCII has below is space too, or nothing to see
 
 
 def in_utf8(texts: Sequence[str]) -> list[bytes] | None:
-    """Return the texts in UTF-8, or None if UTF-8 cannot encode one of them. Python's own error
-    would show that text.
+    """Return the texts in UTF-8, or None if UTF-8 cannot encode one of them.
+
+    Python's own error would show the text.
     """
     try:
         return [text.encode() for text in texts]
@@ -52,7 +53,7 @@ def in_utf8(texts: Sequence[str]) -> list[bytes] | None:
 class Ids(ABC):
     """Ids of records, in their order.
 
-    kind : what they are in the source, "integers" or "text", for messages.
+    kind : kind of the ids in the source, "integers" or "text", for messages.
     """
 
     __slots__ = ()
@@ -60,11 +61,14 @@ class Ids(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Number of records."""
+        """Return the number of records."""
 
     @abstractmethod
     def kept(self, which: npt.NDArray[np.bool_]) -> Self:
-        """Return the ids of the records that are kept. which : bool (n,), true for these."""
+        """Return the ids of some records.
+
+        which : whether each record is kept, bool (n,).
+        """
 
     @abstractmethod
     def cut(self, start: int, stop: int) -> Self:
@@ -76,8 +80,9 @@ class Ids(ABC):
 
     @abstractmethod
     def shortened(self) -> npt.NDArray[np.intp]:
-        """Return the positions of ids that a spreadsheet has shortened, and that may stand for
-        several persons.
+        """Return the positions of ids that a spreadsheet has shortened, such as 1.2E+15.
+
+        Such an id may stand for several persons.
         """
 
     @abstractmethod
@@ -86,16 +91,16 @@ class Ids(ABC):
 
     @abstractmethod
     def cells(self) -> tuple[npt.NDArray[Any], ...]:
-        """Return arrays that together distinguish these ids from all others of this kind."""
+        """Return arrays that together distinguish these ids from all other ids of this kind."""
 
     @classmethod
     @abstractmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the ids of all parts, one or more, in their order."""
+        """Return the ids of all parts in their order. There is at least one part."""
 
 
 class IntegerIds(Ids):
-    """Integers, int64 or uint64 (n,). Some may be missing, which an array of bool (n,) marks."""
+    """Ids that are integers, int64 or uint64 (n,). An array of bool (n,) marks missing ids."""
 
     __slots__ = ("_gaps", "_numbers")
     kind = "integers"
@@ -124,7 +129,7 @@ class IntegerIds(Ids):
         return self._gaps
 
     def shortened(self) -> npt.NDArray[np.intp]:
-        """Return no positions: integers are never shortened."""
+        """Return no positions, because integers are never shortened."""
         return np.empty(0, dtype=np.intp)
 
     def texts(self) -> list[bytes]:
@@ -137,8 +142,9 @@ class IntegerIds(Ids):
 
     @classmethod
     def joined(cls, parts: Sequence[IntegerIds]) -> IntegerIds:
-        """Return the integers of all parts. Raises DataError if neither int64 nor uint64 can
-        represent all of them.
+        """Return the integers of all parts in their order.
+
+        Raises DataError if neither int64 nor uint64 can represent all of them.
         """
         numbers = [part.cells()[0] for part in parts]
         if (
@@ -155,8 +161,10 @@ class IntegerIds(Ids):
 
 
 class TextIds(Ids):
-    """Texts in UTF-8, stored one after the other as uint8, and the number of bytes of each, int64
-    (n,).
+    """Ids that are texts in UTF-8.
+
+    letters : bytes of all texts, one after the other, uint8.
+    lengths : number of bytes of each text, int64 (n,).
     """
 
     __slots__ = ("_lengths", "_letters")
@@ -188,8 +196,8 @@ class TextIds(Ids):
     def missing(self) -> npt.NDArray[np.bool_]:
         """Return whether each id is missing, bool (n,).
 
-        Only texts as short as a word for missing, or with a space at one end, are converted to
-        check them.
+        Only texts as short as a word for a missing value, or with a space at one end, are converted
+        for the check.
         """
         found = self._lengths == 0
         ends, there = np.cumsum(self._lengths), np.flatnonzero(~found)
@@ -203,14 +211,15 @@ class TextIds(Ids):
         return np.asarray(found)
 
     def begin_with_a_space(self) -> npt.NDArray[np.bool_]:
-        """Return which ids have a space before them, bool (n,)."""
+        """Return whether each id begins with a space, bool (n,)."""
         there = self._lengths > 0
         there[there] = self._letters[(np.cumsum(self._lengths) - self._lengths)[there]] == _SPACE
         return np.asarray(there)
 
     def shortened(self) -> npt.NDArray[np.intp]:
-        """Return the positions of ids that a spreadsheet has shortened. Only texts with a plus sign
-        are converted to check them.
+        """Return the positions of ids that a spreadsheet has shortened.
+
+        Only texts with a plus sign are converted for the check.
         """
         ends = np.cumsum(self._lengths)
         there = np.unique(
@@ -222,7 +231,7 @@ class TextIds(Ids):
         )
 
     def texts(self) -> list[bytes]:
-        """Return a list of the texts."""
+        """Return the texts in UTF-8 as a list."""
         letters = self._letters.tobytes()
         return [
             letters[start:end] for start, end in pairwise([0, *np.cumsum(self._lengths).tolist()])
@@ -234,6 +243,6 @@ class TextIds(Ids):
 
     @classmethod
     def joined(cls, parts: Sequence[TextIds]) -> TextIds:
-        """Return the texts of all parts, one or more, in their order."""
+        """Return the texts of all parts in their order. There is at least one part."""
         letters, lengths = zip(*(part.cells() for part in parts), strict=True)
         return cls(np.concatenate(letters), np.concatenate(lengths))

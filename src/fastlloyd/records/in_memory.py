@@ -1,8 +1,8 @@
 """Tables in memory of any library: their columns, declared types, and cells as numbers.
 
-They are recognised by their interfaces, without importing pandas, Polars or Dask. An object of the
-caller's may raise any error when it is asked for cells, and the error may quote cells. Such words
-are not passed on.
+Tables are recognised by their interfaces, without an import of pandas, Polars or Dask. An object of
+the caller may raise any error when it is asked for cells, and the words of the error may quote
+cells. No message repeats these words.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ Cells = npt.NDArray[Any]
 class FrameColumn(NamedTuple):
     """Column of a data frame.
 
-    name : as in the frame, text or not. cells : column of its library. read : returns the cells as
-        a NumPy array, (n,), of numbers or of objects.
+    name : name in the frame, text or not.
+    declared : declared type.
+    cells : the column, an object of its library.
+    read : function that returns the cells as a NumPy array, (n,), of numbers or of objects.
     """
 
     name: Any
@@ -46,8 +48,9 @@ class FrameColumn(NamedTuple):
     read: Callable[[], Cells]
 
     def numbers(self) -> tuple[Cells | None, Content]:
-        """Return the cells, (n,), of any real dtype, NaN for a missing one, or None and the content
-        of the column if it is not numbers.
+        """Return the cells, (n,), of any real dtype, with NaN for a missing cell, and the content.
+
+        The cells are None if the content is not numbers.
         """
         said = content(self.declared)
         if said.holds not in (Holds.NUMBERS, Holds.OBJECTS):
@@ -62,10 +65,11 @@ class FrameColumn(NamedTuple):
 
 
 def guarded(read: Callable[[], T], what: str) -> T:
-    """Return the result of `read`. Raises DataError in place of any error but FastLloydError that
-    an object of the caller's raises in `read`, because the words of that error may be cells.
+    """Return the result of `read`. Any error of the caller's object becomes DataError.
 
-    what : name of the object, for the message.
+    Only FastLloydError passes unchanged. The words of other errors may quote cells.
+
+    what : name of the object in the message.
     """
     try:
         return read()
@@ -83,8 +87,10 @@ def guarded(read: Callable[[], T], what: str) -> T:
 
 
 def frame_of(X: Any) -> Any:
-    """Return X if it is a data frame of pandas or Polars or a table of Arrow, or None if X offers
-    no table. Any other object with Arrow's interface is returned as a table of Arrow.
+    """Return X if it is a data frame of pandas or Polars, or a table of Arrow.
+
+    Any other object with Arrow's interface is returned as a table of Arrow. Returns None if X
+    offers no table.
     """
     if isinstance(X, np.ndarray | list | tuple):
         return None
@@ -113,7 +119,7 @@ def _is_arrow(X: Any) -> bool:
 
 
 def columns_of(frame: Any) -> list[FrameColumn]:
-    """Return the columns of a frame of `frame_of`."""
+    """Return the columns of a frame that `frame_of` returned."""
     if _is_pandas(frame):
         declared = zip(frame.columns, frame.dtypes, strict=True)
         return [_of_pandas(frame.iloc[:, i], *said) for i, said in enumerate(declared)]
@@ -153,12 +159,17 @@ def _arrow(column: Any) -> Cells:
 
 
 def matrix(X: Any, what: str = "X") -> Cells:
-    """Return the cells of a table in memory as an array of any real dtype, NaN for a missing one:
-    (n, n_features), unless X has other dimensions. If X is such an array, it is returned.
+    """Return the cells of a table in memory as an array of any real dtype, with NaN for a missing
+    cell.
 
-    X : an array, nested sequences, a data frame, or anything that NumPy converts. what : its name,
-        for messages. Raises DataError if cells are not numbers; its `code` is that of `Holds`, and
-        its `field` the column of a data frame.
+    The array is (n, n_features), unless X has other dimensions. If X is an array of numbers, X
+    itself is returned.
+
+    X : an array, nested sequences, a data frame, or anything that NumPy converts.
+    what : name of X in messages.
+
+    Raises DataError if cells are not numbers. The `code` of the error is that of `Holds`, and its
+    `field` the column of a data frame.
     """
     if type(X) is np.ndarray and X.dtype.kind in "biuf":
         return X
@@ -224,8 +235,9 @@ def _of_array(X: Any, what: str) -> Cells:
 
 
 def _hides(X: Any) -> bool:
-    """Return whether entries of an array, or of arrays in a sequence, are masked. NumPy would drop
-    the mask.
+    """Return whether entries of an array, or of arrays in a sequence, are masked.
+
+    NumPy would discard the mask.
     """
     if isinstance(X, np.ma.MaskedArray):
         return bool(np.ma.is_masked(X))
@@ -244,8 +256,11 @@ def taken_over(X: Any, what: str = "X") -> Any:
 
 
 def names_of(X: Any, what: str = "X") -> tuple[str, ...] | None:
-    """Return the names of the columns of the array that `taken_over` returns, or None if X has no
-    names, or a name that is not text.
+    """Return the names of the columns of X, or None if X has none.
+
+    Also returns None if a name is not text.
+
+    what : name of X in messages.
     """
     frame = guarded(partial(frame_of, X), what)
     if frame is None:
@@ -255,8 +270,12 @@ def names_of(X: Any, what: str = "X") -> tuple[str, ...] | None:
 
 
 def refuse_other_columns(X: Any, what: str, other: Any, other_what: str) -> None:
-    """Raise DataError if two tables in memory both have names of columns, but not the same in the
-    same order, because columns are matched by position.
+    """Raise DataError if two tables in memory have different names of columns, or a different
+    order.
+
+    Columns are matched by position. A table without names is not compared.
+
+    what, other_what : names of the tables in the message.
     """
     names, others = names_of(X, what), names_of(other, other_what)
     if names is not None and others is not None and names != others:
@@ -268,7 +287,12 @@ def refuse_other_columns(X: Any, what: str, other: Any, other_what: str) -> None
 
 
 def refusal(where: str, said: Content, field: str | None) -> DataError:
-    """Return the error for content that is not numbers, with the remedy. field : the column."""
+    """Return the error for content that is not numbers, with the remedy.
+
+    where : name of the table or column in the message.
+    said : content.
+    field : name of the column, or None.
+    """
     return DataError(
         f"{where} holds {said.words}; select numeric columns{_REMEDY.get(said.holds, '')}",
         code=said.holds.value,

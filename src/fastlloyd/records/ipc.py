@@ -1,8 +1,8 @@
 """Arrow IPC files (Feather version 2) and streams.
 
-A file is mapped into memory, and mapped again now and then, so that few of its pages belong to this
-process. A compressed batch is unpacked whole, so its size, which the writer chose, decides how much
-memory that takes.
+A file is mapped into memory, and mapped again from time to time, so that few of its pages belong to
+this process. A compressed batch is decompressed as a whole. So the size of a batch, which its
+writer chose, determines the memory needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILE_MAGIC, _OLD_MAGIC = b"ARROW1", b"FEA1"
 def open_ipc(
     source: str, columns: Columns, missing: Missing, unit: str | None = None
 ) -> ArrowRecords:
-    """Check the schema. Raises DataError."""
+    """Return the records of a file or stream, after a check of its schema. Raises DataError."""
     load("pyarrow.ipc", source)
     pa = load("pyarrow", source)
     with readable(source), open_binary(source, buffer=0) as raw:
@@ -64,8 +64,9 @@ def open_ipc(
 
 
 def _of_file(pa: Any, source: str) -> Iterator[Any]:
-    """Yield batches with all columns; if some were chosen, Arrow would copy what is otherwise only
-    mapped.
+    """Yield the batches of a file with all columns.
+
+    If columns were chosen, Arrow would copy them instead of mapping them.
     """
     number, n = 0, 1
     while number < n:
@@ -79,7 +80,7 @@ def _of_file(pa: Any, source: str) -> Iterator[Any]:
 
 
 def _of_stream(pa: Any, source: str, fields: list[int]) -> Iterator[Any]:
-    """Yield batches with the columns of these indices."""
+    """Yield the batches of a stream with the columns at the positions `fields`."""
     with _opened(pa, source, mapped=False) as raw:
         yield from pa.ipc.open_stream(raw, options=pa.ipc.IpcReadOptions(included_fields=fields))
 

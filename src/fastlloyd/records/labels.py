@@ -1,5 +1,6 @@
-"""Labels of rows and entries in pandas objects. They are respected, so that data with labels are
-never matched by position without notice.
+"""Labels of rows and entries in pandas objects.
+
+Labels are respected, so that labelled data are never matched by position without notice.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from fastlloyd.records.declared import ANOTHER_ORDER
 
 
 def labels_of(values: Any) -> list[Any] | None:
-    """Return the labels of a pandas Series, or None if it has none, or if they only count from
-    0.
+    """Return the labels of a pandas Series, or None.
+
+    None means that there are no labels, or that they only count from 0.
     """
     index = getattr(values, "index", None)
     # sequences of Python have a method of that name
@@ -25,8 +27,11 @@ def labels_of(values: Any) -> list[Any] | None:
 
 
 def refuse_other_rows(X: Any, values: Any, what: str) -> None:
-    """Raise DataError if the entries of `values`, one for each row of X, are labelled and may
-    belong to other rows than those at their positions.
+    """Raise DataError if labelled entries may belong to other rows of X than those at their
+    positions.
+
+    values : entries, one for each row of X.
+    what : name of the entries in the message.
     """
     if (index := getattr(values, "index", None)) is None or callable(index):
         return

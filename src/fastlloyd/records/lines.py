@@ -1,4 +1,4 @@
-"""Chunks of whole lines of a text file, and their rows of cells, split as Python's parser does."""
+"""Chunks of whole lines of a text file, and their rows of cells, split as by Python's parser."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Row = tuple[int, list[str]]  # line number, cells
 
 
 def chunks(path: str, sizes: Iterable[int]) -> Generator[bytes]:
-    """Yield the text of a file in chunks of about these sizes in bytes, each to the end of a line.
+    """Yield the text of a file in chunks of whole lines. Raises DataError as `unpacked` does.
 
-    Raises DataError as `unpacked` does.
+    sizes : approximate number of bytes of each chunk.
     """
     with unpacked(path) as stream:
         left = _read(stream, len(_MARK)).removeprefix(_MARK)
@@ -47,8 +47,9 @@ def chunks(path: str, sizes: Iterable[int]) -> Generator[bytes]:
 
 
 def _read(stream: io.BufferedReader | gzip.GzipFile, size: int) -> bytes:
-    """Return `size` bytes as they arrive, or fewer at the end of the stream. A Ctrl-C between two
-    arrivals takes effect at the next arrival.
+    """Return `size` bytes as they arrive, or fewer at the end of the stream.
+
+    A Ctrl-C between two arrivals takes effect at the next arrival.
     """
     arrived, left = list[bytes](), size
     while left and (part := stream.read1(left)):
@@ -58,13 +59,12 @@ def _read(stream: io.BufferedReader | gzip.GzipFile, size: int) -> bytes:
 
 
 class RowSplitter:
-    """Splitter of consecutive chunks of text into rows of cells, each with its line, without the
-    blank lines.
+    """Splitter of consecutive chunks of text into rows of cells, each with the number of its line.
 
-    A record is one line. If a quotation mark stays open, a reader of CSV takes the following
-    records for text of that cell, up to the next quotation mark, without any sign. So only a header
-    may span several lines. The first row gives the delimiter and the width. In a table of one
-    column a blank line between records is a missing cell.
+    Blank lines are left out, but in a table of one column a blank line between records is a missing
+    cell. The first row determines the delimiter and the number of columns. A record is one line. If
+    a quotation mark stays open, a reader of CSV takes the following records as text of one cell,
+    without any sign. So only a header may extend over several lines.
     """
 
     def __init__(self, path: str) -> None:
@@ -84,8 +84,9 @@ class RowSplitter:
             yield from self.of(chain([chunk], coming))
 
     def of(self, coming: Iterator[bytes]) -> Iterator[Row]:
-        """Return the rows of the next chunk; a header may need the one after it. Raises
-        DataError.
+        """Return the rows of the next chunk. A header may need the chunk after it.
+
+        Raises DataError.
         """
         self._n_lines = 0
         text = self._lines(coming)
@@ -119,7 +120,7 @@ class RowSplitter:
         self._line = before + last
 
     def _lines(self, coming: Iterator[bytes]) -> Iterator[str]:
-        """Yield the lines of chunks, which are read one by one."""
+        """Yield the lines of the chunks, which are read one after the other."""
         for chunk in coming:
             try:
                 lines = list(io.StringIO(chunk.decode(), newline=""))
@@ -131,7 +132,9 @@ class RowSplitter:
 
 def _first_row(text: Iterable[str]) -> list[str]:
     """Return the lines up to the end of the first row that is not blank, or the first lines of a
-    long one. It gives the delimiter.
+    long row.
+
+    They determine the delimiter.
     """
     lines: list[str] = []
     row = ""
@@ -145,11 +148,11 @@ def _first_row(text: Iterable[str]) -> list[str]:
 
 
 def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:
-    """Return whether a first row that spans lines is a header, and contains no record that a
-    quotation mark swallowed.
+    """Return whether a first row that extends over several lines is a header without swallowed
+    records.
 
-    A swallowed record brings its delimiters along or, in a table of one column, a number or a
-    missing cell.
+    A quotation mark may have swallowed a record. Such a record contains its delimiters or, in a
+    table of one column, a number or a missing cell.
     """
     if not is_header(cells):
         return False

@@ -1,8 +1,7 @@
-"""Arrays that NumPy saved: .npy with one array, and .npz, an archive of arrays. Nothing is ever
-unpickled.
+"""Arrays that NumPy saved: .npy with one array, and .npz, an archive of arrays.
 
-Files are read piece by piece and not mapped into memory: if another program cuts a mapped file
-short, the system ends the reading program without a message.
+Nothing is ever unpickled. Files are read piece by piece and not mapped into memory. If another
+program cuts a mapped file short, the system ends the reading program without a message.
 """
 
 from __future__ import annotations
@@ -39,8 +38,9 @@ _SUFFIX = ".npy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Array:
-    """Saved array: its file and the content of its header. `member` : name in an archive, or None
-    for a file of its own.
+    """Saved array: its file and the content of its header.
+
+    member : name in an archive, or None for a file of its own.
     """
 
     path: str
@@ -57,11 +57,11 @@ class _Array:
 
     @property
     def wide(self) -> type[np.float32 | np.float64]:
-        """Dtype float32 if it represents every value exactly, otherwise float64."""
+        """Float32 if it represents every value exactly, otherwise float64."""
         return np.float32 if np.can_cast(self.dtype, np.float32) else np.float64
 
     def check(self, what: str) -> None:
-        """Raise DataError, which begins with `what`, unless the array contains numbers."""
+        """Raise DataError unless the array contains numbers. The message begins with `what`."""
         if self.dtype.names is not None:
             raise DataError(
                 f"{what} is a structured array; save its numeric fields as a plain matrix, or"
@@ -87,8 +87,9 @@ class _Array:
         return TextIds.of(texts)
 
     def kind_of_ids(self, what: str) -> str:
-        """Return the kind of the ids in this array, "integers" or "text". Raises DataError for any
-        other dtype. what : the beginning of the message.
+        """Return the kind of the ids in this array, "integers" or "text".
+
+        Raises DataError for any other dtype. The message begins with `what`.
         """
         if self.dtype.names is None and self.dtype.kind in "iu":
             return IntegerIds.kind
@@ -98,7 +99,7 @@ class _Array:
         raise DataError(f"{what} holds {self.dtype}; {expected}")
 
     def cells(self, stream: IO[bytes], n: int) -> npt.NDArray[Any]:
-        """Read the next n cells."""
+        """Return the next n cells of the stream."""
         content = stream.read(n * self.dtype.itemsize)
         if len(content) < n * self.dtype.itemsize:
             raise EOFError
@@ -107,8 +108,9 @@ class _Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matrix(Reader):
-    """One array (n, d), or (n,) for one column. unit : the column of the ids, or None if ids are
-    not asked for.
+    """Records in one array (n, d), or (n,) for one column.
+
+    unit : position of the column of the ids, or None without ids.
     """
 
     array: _Array
@@ -120,8 +122,9 @@ class _Matrix(Reader):
     ids: str | None
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Yield blocks (n_i, n_features). An archived array in column-major order is unpacked whole
-        first.
+        """Yield blocks (n_i, n_features).
+
+        An archived array in column-major order is decompressed as a whole first.
         """
         array = self.array
         with _damage(array.path), _opened(array.path, array.member) as stream:
@@ -169,9 +172,10 @@ class _Matrix(Reader):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns(Reader):
-    """Arrays (n,) of one archive, one for each column, unpacked in parallel.
+    """Records in arrays (n,) of one archive, one for each column, which are decompressed in
+    parallel.
 
-    unit : array of the ids, or () if ids are not asked for.
+    unit : array of the ids, or () without ids.
     """
 
     arrays: tuple[_Array, ...]  # of the chosen columns
@@ -209,8 +213,10 @@ def open_npy(path: str, columns: Columns, _missing: Missing, unit: str | None = 
 def open_npz(
     path: str, columns: Columns, _missing: Missing, unit: str | None = None
 ) -> _Matrix | _Columns:
-    """Check the headers of an archive: one array (n, d) as in .npy, or arrays (n,) whose names are
-    the columns' names.
+    """Return the records of an archive, after a check of its headers. Raises DataError.
+
+    The archive has one array (n, d) as in .npy, or arrays (n,) whose names are those of the
+    columns.
     """
     with (
         _damage(path),
@@ -284,7 +290,10 @@ def _matrix(array: _Array, columns: Columns, unit: str | None) -> _Matrix:
 
 
 def _array(path: str, member: str | None) -> _Array:
-    """Read a header. Raises DataError if it announces more cells than the file has."""
+    """Return the array that a header describes.
+
+    Raises DataError if the header announces more cells than the file has.
+    """
     with _damage(path), _opened(path, member) as stream:
         read = _VERSIONS.get(npy_format.read_magic(stream))
         if read is None:
@@ -310,14 +319,14 @@ def _array(path: str, member: str | None) -> _Array:
 
 
 def _sizes(n: int, width: int) -> Iterator[int]:
-    """Return the numbers of records of the blocks."""
+    """Return the number of records of each block."""
     size = max(1, BLOCK_CELLS // width)
     return (min(size, n - start) for start in range(0, n, size))
 
 
 @contextmanager
 def _opened(path: str, member: str | None) -> Iterator[IO[bytes]]:
-    """Open a file, or a file in an archive, for reading."""
+    """Open a file, or a member of an archive, for reading."""
     if member is None:
         with readable(path), open_binary(path) as file:
             yield file
@@ -333,7 +342,7 @@ def _opened(path: str, member: str | None) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _damage(path: str) -> Iterator[None]:
-    """Turn the errors of NumPy and zipfile for damaged files into DataError."""
+    """Convert errors of NumPy and zipfile for damaged files to DataError."""
     try:
         yield
     except DataError:

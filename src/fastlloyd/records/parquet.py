@@ -1,7 +1,7 @@
 """Parquet files.
 
-A pass needs memory for one block, one buffer per column and the pages being decoded, for row groups
-of any length.
+A pass needs memory for one block, one buffer for each column, and the pages being decoded. It does
+not depend on the length of row groups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def open_parquet(
     unit: str | None = None,
     groups: Sequence[int] | None = None,
 ) -> ArrowRecords:
-    """Check the schema. `groups` are the row groups to read, None for all. Raises DataError."""
+    """Return the records of a file, after a check of its schema. Raises DataError.
+
+    groups : numbers of the row groups to read, or None for all.
+    """
     stored = is_address(path)
 
     def opened(n_columns: int) -> Any:

@@ -1,10 +1,9 @@
-"""Pieces of a source that can be read separately and on any machine: a file, or row groups of one.
-Also the formats, by suffix.
+"""Pieces of a source that can be read separately and on any machine, and the formats by suffix.
 
-A folder on the path of a file with a name such as name=value is a column with this value in all
-records of the file, as Hive and Spark write them. Such a column is used only if it is chosen by
-name, or if all columns of numbers are asked for. A column of the same name in the files has
-precedence.
+A piece is a file, or row groups of a file. A folder on the path of a file may have a name such as
+name=value. It stands for a column with this value in all records of the file, as Hive and Spark
+write it. Such a column is used only if it is chosen by name, or if all columns of numbers are asked
+for. A column of the same name in the files takes precedence.
 """
 
 from __future__ import annotations
@@ -53,8 +52,9 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def opener(path: str) -> Opener:
-    """Return the function that opens a file with this suffix. Raises DataError for an unknown
-    suffix.
+    """Return the function that opens a file with this suffix.
+
+    Raises DataError for an unknown suffix.
     """
     name = PurePosixPath(path)
     suffix = name.suffix.lower()
@@ -77,18 +77,20 @@ def opener(path: str) -> Opener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Records that any process with access to the file can open: plain data, which is pickled and
-    compared.
+    """Records that any process with access to the file can open.
 
-    path : of the file, or its address.
-    columns : names, in the order asked for.
-    state : of the file when it was first opened.
-    n_rows : number of records, or None if only reading tells.
-    groups : row groups of a Parquet file, or None for all of it.
+    A piece is plain data, which is pickled and compared.
+
+    path : path of the file, or its address.
+    columns : names of the chosen columns, in their order.
+    missing : treatment of records with a missing cell.
+    state : state of the file when it was first opened.
+    n_rows : number of records, or None if it is known only after reading.
+    groups : numbers of the row groups of a Parquet file, or None for all of it.
     before : number of records of the file before the piece.
-    folders : value of each column from the names of folders, NaN if it is missing, None if it is
+    folders : value of each column that a folder's name states. NaN if it is missing, None if it is
         not a number.
-    unit : column of the ids, or None if ids are not asked for.
+    unit : name of the column of the ids, or None without ids.
     """
 
     path: str
@@ -102,7 +104,7 @@ class Piece:
     unit: str | None = None
 
     def open(self) -> Reader:
-        """Open the piece and check its schema. Raises DataError."""
+        """Return a reader of the piece, after a check of its schema. Raises DataError."""
         own = self.columns
         if own is not None and own is not NUMERIC:
             own = [name for name in own if name not in self.folders]
@@ -118,8 +120,8 @@ class Piece:
         return _InFolders(reader, self) if self.folders else reader
 
     def split(self) -> list[Piece]:
-        """Return the piece in parts of about PIECE_CELLS cells if its format allows that, otherwise
-        the piece alone.
+        """Return parts of about PIECE_CELLS cells if the format allows it, otherwise the piece
+        alone.
         """
         if opener(self.path) is not open_parquet or self.groups is not None:
             return [self]
@@ -135,7 +137,7 @@ class Piece:
 
 
 class _InFolders(Reader):
-    """Reader with additional columns from the names of folders."""
+    """Reader of a file that adds columns from the names of folders."""
 
     def __init__(self, reader: Reader, piece: Piece) -> None:
         self.n_rows, self.n_ahead = reader.n_rows, reader.n_ahead
@@ -165,7 +167,9 @@ class _InFolders(Reader):
             self._folders[name] = value
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Yield blocks of the file, with a column for each value from a folder's name."""
+        """Yield the blocks of the file, with a column for each value that a folder's name
+        states.
+        """
         if not self._folders:
             yield from self._reader.blocks()
             return
@@ -179,8 +183,9 @@ class _InFolders(Reader):
 
 
 def folders_of(path: str) -> dict[str, float | None]:
-    """Return the columns in the names of folders on a path, with their values: NaN if missing, None
-    if not a number.
+    """Return the columns in the names of the folders on a path, with their values.
+
+    A value is NaN if it is missing, and None if it is not a number.
     """
     found: dict[str, float | None] = {}
     for part in PurePosixPath(path).parts[:-1]:

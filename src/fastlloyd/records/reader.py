@@ -1,6 +1,6 @@
 """Interface of a format's reader, and the treatment of missing cells.
 
-Readers put NaN in place of a missing cell. Infinity is a wrong value, and is always refused.
+Readers use NaN for a missing cell. Infinity is a wrong value, and is always refused.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ BLOCK_CELLS = 1 << 21
 
 
 class Missing(enum.Enum):
-    """Treatment of a record with a missing cell. Each record is refused or dropped because of that
-    record alone.
-    """
+    """Treatment of a record with a missing cell. It never depends on other records."""
 
     REFUSE = "refuse"  # the file is refused, and where the cell is missing is said
     DROP = "drop"  # the record is left out, and counted
@@ -83,12 +81,18 @@ def complete(
 
 
 def wrong_cells(values: RealArray, missing: Missing) -> npt.NDArray[np.bool_]:
-    """Return which cells are refused: infinite ones, and missing ones unless these are dropped."""
+    """Return whether each cell is refused, as a bool array of the same shape.
+
+    Infinite cells are refused. Missing cells are refused unless their records are dropped.
+    """
     return np.isinf(values) if missing is Missing.DROP else ~np.isfinite(values)
 
 
 def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
-    """Return which records have NaN in one of the features, each (n,)."""
+    """Return whether each record has NaN in one of the features, bool (n,).
+
+    features : values of each feature, (n,).
+    """
     gaps: npt.NDArray[np.bool_] = np.isnan(next(iter(features)))
     for values in features:
         gaps |= np.isnan(values)
@@ -98,10 +102,12 @@ def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
 class Reader(ABC):
     """Interface that every format implements.
 
-    names : of all columns. columns : of the chosen ones. n_rows : number of records, or None if
-    only reading tells. n_ahead : number of blocks that are worth their memory before they are asked
-    for. ids : kind of the ids in the format, "integers" or "text", or None if ids were not asked
-    for. If they were, every block is a ColumnBlock with ids.
+    names : names of all columns.
+    columns : names of the chosen columns.
+    n_rows : number of records, or None if it is known only after reading.
+    n_ahead : number of blocks that are worth reading ahead, given the memory they take.
+    ids : kind of the ids, "integers" or "text", or None without ids. With ids, every block is a
+        ColumnBlock with ids.
     """
 
     names: tuple[str, ...]
@@ -112,12 +118,14 @@ class Reader(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Read the file from its beginning: float32 or float64 (n_i, n_features), NaN for a missing
-        cell.
+        """Yield the records from the beginning, float32 or float64 (n_i, n_features).
+
+        A missing cell is NaN.
         """
 
     def place(self, record: int) -> str:
-        """Return the place of a record in the file, for messages. record : its number, counted from
-        1.
+        """Return the place of a record in the file, for messages.
+
+        record : number of the record, from 1.
         """
         return numbered(record)

@@ -1,4 +1,4 @@
-"""Entry of this package: from a path to its records."""
+"""Functions that open the records at a path."""
 
 from __future__ import annotations
 
@@ -41,22 +41,25 @@ def open_records(
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
 ) -> RecordFile:
-    """Open the files of a source and check them without reading their records: they exist, are what
-    their suffix says, and have the columns.
+    """Open the files of a source, and check them without reading their records.
 
-    `path` is a file, a folder (all files in it and below, but those whose names begin with . or _),
-    a pattern with *, ?, [] or **, or the address of one in an object store
-    (s3://bucket/visits/*.parquet). The files of a source have one format. `columns` chooses columns
-    by name and gives their order. None chooses all. NUMERIC chooses those of numbers, as far as the
-    format or, of text, the first records tell. The contents of other columns are ignored. `-` is
-    standard input: CSV, read once.
+    The check finds out whether the files exist, have the format of their suffix, and have the
+    columns.
 
-    `unit` is the column of the ids, which tell the person of each record (`ids.Ids`); it is no
-    feature.
+    path : a file, a folder, a pattern with *, ?, [] or **, or an address in an object store
+        (s3://bucket/visits/*.parquet). A folder stands for all files in it and below, except names
+        that begin with . or _. The files of a source have one format. `-` is standard input: CSV,
+        read once.
+    columns : names of the chosen columns, in their order. None chooses all columns. NUMERIC chooses
+        those of numbers, as far as the format tells or, for text, the first records. Contents of
+        other columns are ignored.
+    missing : treatment of records with a missing cell.
+    unit : name of the column of the ids, which tell the person of each record (`ids.Ids`). It is
+        not a feature.
 
-    Raises DataError, in one sentence, for an unknown suffix, a file that cannot be read, repeated
-    or unknown names, and files that differ in format or columns. If the format has types, chosen
-    columns that are not numbers raise DataError too.
+    Raises DataError for an unknown suffix, a file that cannot be read, repeated or unknown names,
+    and files that differ in format or columns. If the format has types, chosen columns that are not
+    numbers raise DataError too.
     """
     source = os.fspath(path)
     if isinstance(columns, str):  # whose letters may be names of columns too
@@ -91,7 +94,9 @@ def open_records(
 def _pieces(
     source: str, states: files.States, columns: Columns, missing: Missing, unit: str | None
 ) -> list[Piece]:
-    """Return the files, each with the columns in the names of its folders below the source."""
+    """Return a piece for each file, with the columns in the names of its folders below the
+    source.
+    """
     base = len(stores.literal(source).rpartition("/")[0] if files.is_pattern(source) else source)
     stated = {path: folders_of(path[base:]) for path in states}
     text = {name for folders in stated.values() for name, value in folders.items() if value is None}
@@ -119,8 +124,9 @@ def _pieces(
 
 
 def _check_no_lake(paths: Iterable[str]) -> None:
-    """Raise DataError if one of the files is inside a data lake's table, whose log says which files
-    count.
+    """Raise DataError if one of the files belongs to a table of a data lake.
+
+    The log of such a table decides which files count.
     """
     folders = sorted(
         {
@@ -141,8 +147,9 @@ def _check_no_lake(paths: Iterable[str]) -> None:
 
 
 def _around(folder: str) -> list[str]:
-    """Return the folder and those around it, except those that state a column, which are parts of a
-    table.
+    """Return the folder and the folders that contain it.
+
+    Folders whose names state a column are left out, because they are parts of a table.
     """
     if stores.is_address(folder):
         scheme, _, rest = folder.partition("://")
@@ -167,8 +174,8 @@ def _has_log(asked: tuple[str, str]) -> bool:
 
 
 def _check_formats(source: str, paths: Iterable[str]) -> None:
-    """Raise DataError for an unknown suffix, for two formats, and for a file together with its
-    compressed copy.
+    """Raise DataError for an unknown suffix, for two formats, or for a file and its compressed
+    copy.
     """
     first, *others = every = list(paths)
     known = set(every)
@@ -184,8 +191,11 @@ def _check_formats(source: str, paths: Iterable[str]) -> None:
 
 
 def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
-    """Return the piece with its number of records, which is known now. Raises DataError if its
-    columns differ from those of the first.
+    """Return the piece with its number of records, which is known after opening it.
+
+    Raises DataError if its columns differ from those of the first piece.
+
+    first, reader : the first piece and its reader.
     """
     asked_by_name = first.columns is not None and first.columns is not NUMERIC
     try:
@@ -215,8 +225,9 @@ def read_table(
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
 ) -> Table:
-    """Return all records of a file at once. Parameters and errors are as in `open_records` and
-    `RecordFile.blocks`.
+    """Return all records of a file at once.
+
+    Parameters and errors are those of `open_records` and `RecordFile.blocks`.
     """
     return open_records(path, columns, missing=missing, unit=unit).table()
 
@@ -228,16 +239,17 @@ def table_or_file(
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
 ) -> Table | RecordFile:
-    """Return all records at once if they are few, otherwise the file, to be read in passes.
+    """Return all records at once if they are few, otherwise the file, which is read in passes.
 
-    Raises errors as `read_table` does.
+    Raises the errors of `read_table`.
     """
     return at_once_if_few(open_records(path, columns, missing=missing, unit=unit))
 
 
 def at_once_if_few(file: RecordFile) -> Table | RecordFile:
-    """Return all records if they are few, otherwise the file. Raises errors as `RecordFile.table`
-    does.
+    """Return all records at once if they are few, otherwise the file.
+
+    Raises the errors of `RecordFile.table`.
     """
     return file if _is_large(file) else file.table()
 
@@ -245,7 +257,7 @@ def at_once_if_few(file: RecordFile) -> Table | RecordFile:
 def read_csv(
     path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE
 ) -> Table:
-    """Return all records of a text file with any suffix (`DelimitedFile`)."""
+    """Return all records of a text file, whatever its suffix (`DelimitedFile`)."""
     source = os.fspath(path)
     state = files.state(source)
     return RecordFile(
@@ -257,8 +269,9 @@ def read_csv(
 
 
 def _is_large(file: RecordFile) -> bool:
-    """Return whether the chosen columns take more than some hundred megabytes as numbers. For text
-    this is a guess from the files' sizes.
+    """Return whether the chosen columns take more than some hundred megabytes as numbers.
+
+    For text this is a guess from the sizes of the files.
     """
     if file.n_rows is not None:
         return file.n_rows * len(file.columns) > LARGE_CELLS

@@ -1,4 +1,6 @@
-"""Records in one or many files, read as often as needed, in blocks, always with the same result."""
+"""Records in one or more files, which are read in blocks as often as needed, with the same
+result.
+"""
 
 from __future__ import annotations
 
@@ -35,19 +37,23 @@ class _Array(Reader):
 
 
 class RecordFile:
-    """Records in files: chosen columns, known to be numbers if the format says so, and not yet
-    read.
+    """Chosen columns of records in files, which are not read yet.
 
-    columns : names of the chosen columns. others : names of the columns that were not chosen.
-    source : file, folder or pattern, for messages. pieces : the files, sorted by path, or () if the
-    records come from no regular file. n_rows : number of records before any is dropped, or None if
-    only reading tells. dropped : number of records that a complete pass left out because a cell was
-    missing, or None before the first pass (a private number, as n_rows is). n_ahead : number of
-    blocks that another thread reads before they are asked for. unit : the column of the ids, which
-    every block then has, or None if ids are not asked for.
+    If the format has types, the columns are known to be numbers. Do not publish `n_rows` or
+    `dropped`.
 
-    `reader` is the reader of the first piece. `states` are the states of all files of the source
-    before any was opened.
+    columns : names of the chosen columns.
+    others : names of the columns that were not chosen.
+    source : file, folder or pattern, for messages.
+    pieces : pieces of the source, sorted by path, or () if the records come from no regular file.
+    n_rows : number of records before any is dropped, or None if it is known only after reading.
+    dropped : number of records that a complete pass left out because of a missing cell, or None
+        before the first pass.
+    n_ahead : number of blocks that another thread reads ahead.
+    unit : name of the column of the ids, which every block then has, or None without ids.
+
+    reader : reader of the first piece.
+    states : states of all files of the source before any was opened.
     """
 
     def __init__(
@@ -78,7 +84,7 @@ class RecordFile:
 
     @classmethod
     def of_piece(cls, piece: Piece) -> RecordFile:
-        """Return the records of one piece alone, wherever it is opened; there may be none. Raises
+        """Return the records of one piece alone, on any machine. There may be none. Raises
         DataError.
         """
         file = cls(
@@ -89,7 +95,7 @@ class RecordFile:
 
     @classmethod
     def of_array(cls, values: RealArray, columns: Sequence[str], source: str) -> RecordFile:
-        """Return records in memory, float32 or float64 (n, number of columns); there may be
+        """Return records in memory, float32 or float64 (n, number of columns). There may be
         none.
         """
         file = cls(_Array(values, columns), source, Missing.REFUSE)
@@ -105,7 +111,7 @@ class RecordFile:
         return map(np.asarray, self.column_blocks())
 
     def table(self) -> Table:
-        """Read all records at once."""
+        """Return all records at once. Raises the errors of `column_blocks`."""
         ids = list[Ids]()
         values = joined(_noting(self.column_blocks(), ids), len(self.columns))
         return Table(
@@ -119,14 +125,16 @@ class RecordFile:
         )
 
     def column_blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i
-        >= 1.
+        """Yield the records from the beginning, in finite float32 or float64 blocks (n_i,
+        n_features).
 
-        Blocks have about `BLOCK_CELLS` cells and any memory order (by columns if the format is).
-        Raises DataError if a cell is not a number, infinite, or missing and not to be dropped. The
-        error names record (in text files line) and column but never a value. Also raises DataError
-        if no record is left, or if the file has changed since it was opened or since an earlier
-        pass.
+        Blocks have at least one record, about `BLOCK_CELLS` cells, and any memory order (by columns
+        if the format is).
+
+        Raises DataError for a cell that is not a number, is infinite, or is missing and not to be
+        dropped. The message names record (line of a text file) and column, and shows no value. Also
+        raises DataError if no record is left. The same error is raised if the file has changed
+        since it was opened, or since an earlier pass.
         """
         kept = 0
         for first, block in self._pass():
@@ -140,10 +148,10 @@ class RecordFile:
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
         """Yield the blocks of `column_blocks`, each with the number of its first record among those
-        kept, for callers that look at every cell.
+        kept.
 
-        A block may contain cells that `column_blocks` refuses: pass a block with a cell that is not
-        finite to `check`.
+        A block may contain cells that `column_blocks` refuses. So the caller looks at every cell,
+        and passes a block with a cell that is not finite to `check`.
         """
         if self._missing is Missing.REFUSE:
             yield from self._pass()
@@ -162,21 +170,19 @@ class RecordFile:
         complete(block, self.columns, self._missing, self._where, first)
 
     def blocks_with_gaps(self) -> Iterator[RealArray]:
-        """Yield blocks as `blocks` does, but keep records with missing cells, with NaN for such a
-        cell.
-        """
+        """Yield blocks as `blocks` does, but keep records with missing cells, which are NaN."""
         for first, block in self._pass():
             # refuses what `blocks` does
             complete(block, self.columns, self._missing, self._where, first)
             yield np.asarray(block)
 
     def place(self, record: int) -> str:
-        """Return the place of a record in the source, for messages: its line, or its number, and
-        the file if there are several.
+        """Return the place of a record in the source, for messages.
 
-        `record` counts from 1, without the dropped ones, and is one that a pass has reached. The
-        files are read again to find it, as for every pass. Of a record from a pipe only the number
-        among those kept is known.
+        It is the line or the number of the record, and the file if there are several. The files are
+        read again to find it. For a pipe, only the number among the kept records is known.
+
+        record : number of the record from 1, without dropped records. A pass must have reached it.
         """
         self.check_unchanged()
         if self._states is None:
@@ -188,7 +194,7 @@ class RecordFile:
         return place if self._path(index) == self.source else f"{self._path(index)}, {place}"
 
     def _row(self, record: int) -> int:
-        """Return the number in the source of a record that was kept."""
+        """Return the number in the source of the kept record with number `record`."""
         for first, block in self._pass():
             kept = np.flatnonzero(~np.isnan(np.asarray(block)).any(axis=1))
             if record <= len(kept):
@@ -197,7 +203,9 @@ class RecordFile:
         raise AssertionError("a record that was kept is not in the source")
 
     def _stands(self, row: int) -> tuple[int, int]:
-        """Return the piece of a record of the last pass, and its number in that file."""
+        """Return the number of the piece that has a record of the last pass, and the record's
+        number in it.
+        """
         index = bisect_right(self._begins, row - 1) - 1
         return index, row - self._begins[index] + (self.pieces[index].before if self.pieces else 0)
 
@@ -209,7 +217,7 @@ class RecordFile:
         return self.pieces[index].path if self.pieces else self.source
 
     def _pass(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """Yield all blocks of a pass, each with the number of its first record."""
+        """Yield the number of the first record of each block, and the block, in one pass."""
         self.check_unchanged()
         n, begins = 0, list[int]()
         self._begins = begins  # of this pass, whichever others are under way
@@ -241,7 +249,10 @@ class RecordFile:
             )
 
     def check_unchanged(self, n_rows: int | None = None) -> None:
-        """Raise DataError if a file, or the number of records, differs from an earlier pass."""
+        """Raise DataError if a file, or the number of records, differs from an earlier pass.
+
+        n_rows : number of records of this pass, or None if it is not known.
+        """
         found = None if self._states is None else files.find(self.source)
         if found != self._states or (
             self._rows_read is not None and n_rows not in (None, self._rows_read)
@@ -257,7 +268,7 @@ class RecordFile:
 def _noting(
     blocks: Iterator[RealArray | ColumnBlock], ids: list[Ids]
 ) -> Iterator[RealArray | ColumnBlock]:
-    """Yield the blocks, and add their ids to `ids`, if these were asked for."""
+    """Yield the blocks. Add their ids, if they have any, to the list `ids`."""
     for block in blocks:
         if (found := ids_of(block)) is not None:
             ids.append(found)
@@ -265,7 +276,10 @@ def _noting(
 
 
 class SeenRecords:
-    """Same records, with a callback: `see` gets each block of the next pass, in original units."""
+    """Wrapper of records that shows each block of the next pass to a callback.
+
+    see : callback, which receives the blocks in original units, or None.
+    """
 
     def __init__(
         self, records: Table | RecordFile, see: Callable[[Block], None] | None = None
@@ -279,8 +293,9 @@ class SeenRecords:
         )
 
     def blocks_to_check(self) -> Iterator[tuple[int, Block]]:
-        """Yield the blocks of the records to check, each with the number of its first record. The
-        next pass shows each block to `see`.
+        """Yield the number of the first record of each block, and the block, as the records do.
+
+        The first call shows each block to `see`.
         """
         see, self.see = self.see, None
         for first, block in self._records.blocks_to_check():

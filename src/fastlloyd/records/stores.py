@@ -1,8 +1,8 @@
-"""Object stores, through fsspec: the objects that an address means, their present state, and their
-bytes by ranges.
+"""Object stores, through fsspec: the objects at an address, their states, and their bytes by
+ranges.
 
-Errors of a store become a sentence without their words, which may quote tokens. Credentials come
-from the environment; an address has none.
+A message about a store's error does not repeat the store's words, which may quote tokens.
+Credentials come from the environment. An address contains none.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def find(address: str) -> Mapping[str, tuple[int, str]]:
 
 
 def is_there(pattern: str) -> bool:
-    """Return whether any object matches this address, among those that may be listed. Raises
-    DataError if the store does not answer.
+    """Return whether any object that may be listed matches the pattern of an address.
+
+    Raises DataError if the store does not answer.
     """
     fs, name = _store(pattern)
     with _answering(pattern), suppress(PermissionError):
@@ -83,12 +84,14 @@ def literal(pattern: str) -> str:
 
 
 def is_hidden(path: str, plain: str) -> bool:
-    """Return whether, in a path that begins with `plain`, a name after that begins with . or _."""
+    """Return whether a name in a path begins with . or _, after the beginning `plain` of the
+    path.
+    """
     return re.search("/[._]", f"/{path}"[len(plain) :]) is not None
 
 
 def refuse_twice(first: str, second: str) -> NoReturn:
-    """Raise DataError for a file with two names."""
+    """Raise DataError for a file with the two names `first` and `second`."""
     raise DataError(
         f"{first} and {second} are one file, whose records would count twice; remove one of them,"
         " or choose by a pattern"
@@ -96,14 +99,14 @@ def refuse_twice(first: str, second: str) -> NoReturn:
 
 
 def open_object(address: str) -> io.RawIOBase:
-    """Open an object for reading. Raises DataError, now and while it is read."""
+    """Open an object for reading. Raises DataError, now and while bytes are read."""
     fs, name = _store(address)
     with _answering(address):
         return _Object(fs, name, address, fs.info(name)["size"])
 
 
 class _Object(io.RawIOBase):
-    """Bytes of an object; each range is requested when it is read."""
+    """Bytes of an object. Each range is requested when it is read."""
 
     def __init__(self, fs: Any, name: str, address: str, size: int) -> None:
         self._fs, self._name, self._address, self._size, self._at = fs, name, address, size, 0
@@ -135,7 +138,9 @@ class _Object(io.RawIOBase):
 
 
 def _store(address: str) -> tuple[Any, str]:
-    """Return the file system of fsspec for an address, and the name of the object in it."""
+    """Return the file system of fsspec for an address, and the name of the object in the file
+    system.
+    """
     scheme, _, rest = address.partition("://")
     if (scheme := scheme.lower()) not in PACKAGES:  # what follows may be signed
         raise DataError(
@@ -158,7 +163,7 @@ def _state(info: Mapping[str, Any]) -> tuple[int, str]:
 
 @contextmanager
 def _answering(address: str) -> Iterator[None]:
-    """Turn any error of a store into DataError."""
+    """Convert any error of a store to DataError."""
     try:
         yield
     except DataError:
@@ -176,8 +181,9 @@ def _answering(address: str) -> Iterator[None]:
 
 
 def _fault(error: Exception) -> str:
-    """Describe the fault by the names of the errors, because their words may quote secrets or
-    records.
+    """Return a description of an error, from the names of its classes.
+
+    The words of the error may quote secrets or records.
     """
     names = " ".join(
         kind.__name__ for cause in (error, error.__cause__) for kind in type(cause).__mro__

@@ -1,6 +1,4 @@
-"""Records in memory: finite numbers in named columns, and blocks of them as columnar files give
-them.
-"""
+"""Records in memory: finite numbers in named columns, and blocks as columnar files give them."""
 
 from __future__ import annotations
 
@@ -18,10 +16,12 @@ from fastlloyd.records.ids import Ids
 
 
 class ColumnBlock:
-    """Records (n_records, n_features) as contiguous float32 or float64 arrays, one per feature.
-    NumPy takes it for a table.
+    """Records (n_records, n_features) as contiguous float32 or float64 arrays, one for each
+    feature.
 
-    ids : the person of each record, or None if ids were not asked for.
+    NumPy can convert a block to an array.
+
+    ids : ids of the persons of the records, or None without ids.
     """
 
     __slots__ = ("arrays", "ids")
@@ -30,7 +30,7 @@ class ColumnBlock:
         self.arrays, self.ids = tuple(arrays), ids
 
     def __len__(self) -> int:
-        """Number of records."""
+        """Return the number of records."""
         return len(self.arrays[0])
 
     @property
@@ -40,8 +40,9 @@ class ColumnBlock:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether compiled code can read all columns by their addresses: n_records aligned
-        numbers in each, contiguous.
+        """Return whether compiled code can read all columns by their addresses.
+
+        Each column then has n_records numbers, aligned and contiguous.
         """
         return all(
             array.shape == (len(self),)
@@ -52,7 +53,7 @@ class ColumnBlock:
         )
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> RealArray:
-        """Copy the table, in column-major order."""
+        """Return a copy as an array (n_records, n_features), in column-major order."""
         if copy is False:
             raise ValueError(
                 "the columns are not adjacent in memory, so they become a table only by a copy"
@@ -61,8 +62,9 @@ class ColumnBlock:
 
 
 def with_ids(block: RealArray | ColumnBlock, ids: Ids | None) -> RealArray | ColumnBlock:
-    """Return the same records, float32 or float64 (n, n_features), with their ids, or unchanged if
-    `ids` is None.
+    """Return the records, float32 or float64 (n, n_features), with their ids.
+
+    If `ids` is None, the block is returned unchanged.
     """
     if ids is None:
         return block
@@ -71,26 +73,31 @@ def with_ids(block: RealArray | ColumnBlock, ids: Ids | None) -> RealArray | Col
 
 
 def ids_of(block: RealArray | ColumnBlock) -> Ids | None:
-    """Return the ids of a block's records, or None if ids were not asked for."""
+    """Return the ids of a block's records, or None without ids."""
     return block.ids if isinstance(block, ColumnBlock) else None
 
 
 def numbered(record: int) -> str:
-    """Return the place of a record in a source without lines, for messages."""
+    """Return the place of a record, for messages about a source without lines."""
     return f"record {record}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Table:
-    """Records of one client: finite numbers in named columns. The values are private and stay out
-    of the repr.
+    """Records of one client: finite numbers in named columns.
 
-    values : float64 (n_records, n_features), read-only, at least one record. columns : n_features
-    distinct names. source : where the records came from, for messages. dropped : number of records
-    left out because a cell was missing (private too). others : columns of the source that were not
-    chosen. place : returns the place in the source ("line 17") of the record of a number, from 1,
-    for messages. ids : the person of each record, or None if ids were not asked for. Raises
-    DataError if they do not fit together.
+    The repr does not show values. Do not publish `n_rows` or `dropped`.
+
+    values : float64 (n_records, n_features), read-only, at least one record.
+    columns : n_features distinct names.
+    source : name of the source of the records in messages.
+    dropped : number of records that were left out because of a missing cell.
+    others : names of the columns of the source that were not chosen.
+    place : function that returns the place of a record in the source ("line 17"), given the
+        record's number from 1.
+    ids : ids of the persons of the records, or None without ids.
+
+    Raises DataError if the fields do not fit together.
     """
 
     n_ahead: ClassVar[int] = 0  # all records are in memory
@@ -126,24 +133,25 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """Number of records, a private number."""
+        """Number of records. Do not publish it."""
         return len(self.values)
 
     def blocks(self) -> Iterator[npt.NDArray[np.float64]]:
-        """Yield all records in one block, as often as called."""
+        """Yield all records in one block. It may be called again."""
         yield self.values
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """Yield all records in one block, with the number of the first."""
+        """Yield 1, the number of the first record, and all records in one block."""
         yield 1, with_ids(self.values, self.ids)
 
     def check(self, _block: object, _first: int, /) -> None:
-        """Do nothing: all cells are finite."""
+        """Do nothing, because all cells are finite."""
 
 
 def joined(blocks: Iterable[RealArray | ColumnBlock], n_features: int) -> npt.NDArray[np.float64]:
-    """Return all records of blocks (n_i, n_features) in one float64 array, which grows in place and
-    so is never in memory twice.
+    """Return all records of blocks (n_i, n_features) in one float64 array.
+
+    The array grows in place, so it is never in memory twice.
     """
     cells = array("d")
     for block in blocks:
