@@ -1,3 +1,4 @@
-"""Files, names, public randomness and exact numbers, for all other packages. It contains nothing
-about clustering or privacy.
+"""Files, names, public randomness and exact numbers, for all other packages.
+
+Nothing in this package concerns clustering or privacy.
 """

@@ -16,6 +16,6 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 
 
 def fixed(values: _Array) -> _Array:
-    """Make the array read-only, because several callers share it, and return it."""
+    """Make the array read-only, because several callers share it. Return the array."""
     values.setflags(write=False)
     return values

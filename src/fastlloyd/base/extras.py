@@ -1,8 +1,7 @@
-"""Optional packages: the packages of each extra, the command that installs missing ones, and
-messages about packages that cannot be imported.
+"""Optional packages of each extra, and the command that installs missing ones.
 
-An installed package may still fail to import, with an error of any kind: it was built for another
-NumPy, lacks a library, or does something that the system forbids.
+An installed package may still fail to import, with an error of any kind. It may be built for
+another NumPy, lack a library, or do something that the system forbids.
 """
 
 import logging
@@ -36,10 +35,10 @@ def is_installed(extra: str) -> bool:
 
 
 def optional(name: str) -> Any | None:
-    """Import a module that makes computations faster and changes no result, or return None.
+    """Return a module that makes computations faster and changes no result, or None without it.
 
-    A module that is installed but cannot be imported is noted once. Only the import of the module
-    itself is tried, so it must import all that it needs.
+    The first failure of an installed module is logged. Only the import of the module itself is
+    tried, so it must import all that it needs.
     """
     try:
         return import_module(name)
@@ -57,8 +56,9 @@ def optional(name: str) -> Any | None:
 
 
 def why_not(error: Exception, *extras: str) -> str:
-    """Return why a package of these extras could not be imported, and what to do: the end of a
-    sentence that begins with its name.
+    """Return why a package of these extras could not be imported, and what to do.
+
+    The result is the end of a sentence that begins with the name of the package.
     """
     if isinstance(error, ModuleNotFoundError):
         return f"is not installed: {command(*extras)}"
@@ -70,7 +70,7 @@ def why_not(error: Exception, *extras: str) -> str:
 
 
 def _said(error: Exception) -> str:
-    """Return the first line of the error that a package raised on import, when it has seen no
+    """Return the first line of an error that a package raised on import, before it has any
     records.
     """
     lines = str(error).strip().splitlines()
@@ -84,8 +84,9 @@ def command(*extras: str) -> str:
 
 
 def _requirements(extra: str) -> Sequence[str]:
-    """Return the requirements in pyproject.toml, or the names of modules if fastlloyd runs without
-    being installed.
+    """Return the requirements of an extra in pyproject.toml.
+
+    If fastlloyd runs without being installed, return the names of the extra's modules.
     """
     from importlib.metadata import PackageNotFoundError, requires
 

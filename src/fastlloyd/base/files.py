@@ -1,9 +1,8 @@
-"""Files and folders that are written completely or not at all, and files that only their owner can
-read.
+"""Files and folders that are written completely or not at all, and files for their owner only.
 
-A private file has its mode from the first instant, and is refused if others could have read it. A
-folder is written next to its destination and then renamed. So after a crash, a full disk or Ctrl-C
-there is the whole folder or nothing.
+A file for its owner only has this mode from the first instant. It is refused if others could have
+read it. A folder is written next to its destination and then renamed. So after a crash, a full disk
+or Ctrl-C there is the whole folder or nothing.
 """
 
 import json
@@ -27,11 +26,12 @@ OTHERS = 0o077  # whatever the group and everyone else may do
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
-    """Open a new file that replaces `path` in one step when the block ends, after its content is on
-    disk.
+    """Open a new file that replaces `path` in one step when the block ends.
 
-    If the block or the disk fails, `path` does not change. With `private` its mode is 0600 from the
-    start. Raises OSError.
+    Its content is then on disk. If the block or the disk fails, `path` does not change. Raises
+    OSError.
+
+    private : whether only the owner can read the file. Its mode is then 0600 from the start.
     """
     beside = path.parent / temporary_name(path)
     try:
@@ -51,12 +51,12 @@ def temporary_name(path: Path) -> str:
 
 
 def write_private(path: Path, text: str, *, replace: bool = False) -> None:
-    """Write the file `path` with mode 0600, completely or not at all. An existing file is replaced
-    only with `replace`.
+    """Write the file `path` with mode 0600, completely or not at all. Raises OutputError.
 
-    The name is taken with O_EXCL, which only one of two processes can do and which follows no
-    symbolic link. The text goes to a temporary file, which then replaces it. Others can never read
-    either of them, whatever the umask. Raises OutputError.
+    An existing file is replaced only with `replace`. The name is reserved with O_EXCL, which only
+    one of two processes can do and which follows no symbolic link. The text goes to a temporary
+    file, which then replaces the reserved one. Others can never read either file, whatever the
+    umask.
     """
     taken = False
     try:
@@ -77,12 +77,14 @@ def write_private(path: Path, text: str, *, replace: bool = False) -> None:
 
 
 def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
-    """Read the text of a file that only its owner can read.
+    """Return the text of a file that only its owner can read. Raises IdentityError.
 
-    The open file is checked, not its name. A file that does not begin with `secret_if` contains no
-    secret and others may read it; the caller then says what is wrong with it. Without POSIX modes,
-    as on Windows, the folder decides who can read the file, and nothing is refused. Raises
-    IdentityError.
+    The open file is checked, not its name. Without POSIX modes, as on Windows, the folder decides
+    who can read the file, and nothing is refused.
+
+    max_bytes : largest size of the file.
+    secret_if : beginning of a file with a secret. Others may read a file with another beginning,
+        and the caller then says what is wrong with it.
     """
     try:
         # O_NONBLOCK: a pipe in the place of the file must not hold the program up
@@ -134,16 +136,15 @@ def _create(path: Path, *, private: bool) -> int:
 
 
 def to_json(content: Any) -> str:
-    """Return strict JSON in ASCII, indented, without NaN and infinity."""
+    """Return the content as strict JSON in ASCII, indented, without NaN and infinity."""
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> None:
-    """Raise OutputError, before anything is computed, if a destination could not or must not be
-    written.
+    """Raise OutputError if a folder could not or must not be written. Call this before computing.
 
-    With `force` a folder is replaced only if it is empty or has just an earlier result: the first
-    of the `files`, which every result has, and any others of them.
+    force : whether to replace a folder that is empty or has only an earlier result.
+    files : names of the files of a result. Every result has the first one.
     """
     target = out.resolve()
     if target.exists():
@@ -163,11 +164,14 @@ def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> N
 def write_folder(
     out: Path, contents: Mapping[str, bytes], *, force: bool, files: Sequence[str] = ()
 ) -> list[Path]:
-    """Make the folder `out` with these files, or change nothing. Returns their paths.
-
-    They are on disk when this returns, because a client of a run then wipes everything they were
-    made from. `files` are the names that an earlier result, replaced with `force`, may have. Raises
+    """Make the folder `out` with these files, or change nothing. Return their paths. Raises
     OutputError.
+
+    The files are on disk when the function returns. After that, a client of a run deletes all data
+    from which they were made.
+
+    contents : content of each file, by name.
+    force, files : as in `check_destination`.
     """
     check_destination(out, force=force, files=files)
     target = out.resolve()
@@ -201,8 +205,9 @@ def free_name(folder: Path) -> Path:
 
 
 def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write a folder as `write_folder` does, under a name that is free. It never replaces a folder,
-    even if another process makes one meanwhile.
+    """Write a folder as `write_folder` does, under a name that is free.
+
+    It never replaces a folder, even if another process makes one at the same time.
     """
     while True:
         name = free_name(folder)
@@ -214,8 +219,10 @@ def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 
 def check_file(path: Path, *, heading: str | bytes, force: bool) -> None:
-    """Raise OutputError if the file exists; with `force`, only if it does not begin with
-    `heading`.
+    """Raise OutputError if the file exists and must not be replaced.
+
+    heading : beginning of a file that may be replaced.
+    force : whether a file with this beginning may be replaced.
     """
     if not path.exists():
         return
@@ -243,7 +250,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write bytes as `write_file` writes text."""
+    """Write bytes to a file as `write_file` writes text."""
     try:
         with replacing(path.resolve()) as file:
             file.write(data)
@@ -252,8 +259,9 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_chunks(path: Path, chunks: Iterable[str]) -> None:
-    """Write text as `write_file` does while it is generated. If generating it raises, nothing
-    changes.
+    """Write text as `write_file` does, while it is generated.
+
+    If an error interrupts the generation, the file does not change.
     """
     try:
         with replacing(path.resolve()) as file:
@@ -263,7 +271,7 @@ def write_chunks(path: Path, chunks: Iterable[str]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names of the files in `folder` to disk. Raises OSError."""
+    """Write the names of the files in a folder to disk. Raises OSError."""
     if os.name == "posix":  # elsewhere a folder cannot be opened
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -273,8 +281,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
-    """Put the new folder in the place of the old one. The old one is deleted last, and restored if
-    the new one cannot replace it.
+    """Replace the folder `target` by the folder `temporary`.
+
+    The old folder is deleted last, and restored if the new one cannot replace it.
     """
     if not target.exists():
         temporary.rename(target)
@@ -291,9 +300,7 @@ def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
 
 
 def _discard(old: Path, new: Path, files: Sequence[str] = ()) -> None:
-    """Delete the earlier result and nothing else: files that were added meanwhile move to the new
-    folder.
-    """
+    """Delete the earlier result. Files that were added in the meantime move to the new folder."""
     for name in files:
         with suppress(OSError):
             (old / name).unlink()

@@ -1,6 +1,4 @@
-"""Names and numbers that people type: lists, repeated names, unknown names and probable
-corrections.
-"""
+"""Names and numbers that people type: lists, repeated and unknown names, and likely corrections."""
 
 import csv
 import difflib
@@ -28,20 +26,21 @@ _LISTED = 20  # names shown at most
 
 
 def same(name: str) -> str:
-    """Return the common form of all spellings of a name that differ only in case or in the marks -,
-    _ and dot.
+    """Return the common form of a name's spellings, which differ only in case or in -, _ and
+    dot.
     """
     return _MARKS.sub("-", name.casefold())
 
 
 def is_plural(name: str) -> bool:
-    """Return whether a word is probably a plural: patients, families."""
+    """Return whether a word is probably a plural, such as patients or families."""
     return _SEVERAL.fullmatch(name) is not None
 
 
 def parse_columns(text: str) -> list[str]:
-    """Return column names from a list separated by commas; a name with a comma is in double
-    quotes.
+    """Return column names from a list that is separated by commas.
+
+    A name with a comma must be in double quotes. Raises DataError for an empty or repeated name.
     """
     names = split_list(text)
     if not names or "" in names:
@@ -51,14 +50,15 @@ def parse_columns(text: str) -> list[str]:
 
 
 def unknown_name(name: str, known: Sequence[str]) -> str:
-    """Return the end of a sentence that refuses `name`: that it is unknown, the nearest of the
-    `known` names, and all of them.
+    """Return the end of a sentence that refuses `name` as unknown.
+
+    It shows the nearest of the known names, and all of them.
     """
     return f"{name!r} is unknown{nearest_name(name, known)}; there are {listing(known)}"
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str:
-    """Return a question in parentheses with the nearest of the `known` names, or "" if none is
+    """Return a question in parentheses with the nearest of the known names, or "" if none is
     near.
     """
     meant = nearest(name, known)
@@ -74,13 +74,16 @@ def nearest_name(name: str, known: Sequence[str]) -> str:
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the known name that was probably meant, or None if none is near.
 
-    cutoff : 1 accepts only the same name, 0 accepts any.
+    cutoff : necessary similarity. 1 accepts only the same name, and 0 accepts any.
     """
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
 def refuse_repeated(names: Sequence[str], where: str) -> None:
-    """Raise DataError if a name occurs twice."""
+    """Raise DataError if a name occurs twice.
+
+    where : beginning of the message.
+    """
     for name, occurrences in Counter(names).most_common(1):
         if occurrences > 1:
             raise DataError(
@@ -90,14 +93,15 @@ def refuse_repeated(names: Sequence[str], where: str) -> None:
 
 
 def listing(names: Sequence[str]) -> str:
-    """Return the names in quotes, at most twenty."""
+    """Return the names in quotes, at most twenty of them."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(map(repr, names[:_LISTED])) + more
 
 
 def split_list(text: str) -> list[str]:
-    """Split at commas outside double quotes; quotation marks and spaces around an item are
-    dropped.
+    """Return the items of a text that is split at commas outside double quotes. Raises DataError.
+
+    Quotation marks and spaces around an item are dropped.
     """
     try:
         return [
@@ -125,7 +129,10 @@ def shown(value: object) -> str:
 
 
 def choose(kind: type[E], value: str | E, field: str) -> E:
-    """Return the member of an enum by its value. Raises PlanError with the field and all values."""
+    """Return the member of an enum with this value.
+
+    Raises PlanError for an unknown value. The message names the field and all values.
+    """
     return (
         value
         if isinstance(value, kind)
@@ -134,7 +141,9 @@ def choose(kind: type[E], value: str | E, field: str) -> E:
 
 
 def named(known: Mapping[str, T], name: object, field: str) -> T:
-    """Return the value of that name. Raises PlanError with the field, the nearest name and all
+    """Return the value with this name.
+
+    Raises PlanError for an unknown name. The message shows the field, the nearest name and all
     names.
     """
     if isinstance(name, str) and name in known:
@@ -145,8 +154,9 @@ def named(known: Mapping[str, T], name: object, field: str) -> T:
 
 
 def fraction(value: float | Fraction | str, field: str) -> Fraction:
-    """Return the decimal number that a person wrote, exactly (0.8 is 4/5). Raises PlanError with
-    the field.
+    """Return the decimal number that a person wrote, exactly (0.8 is 4/5).
+
+    Raises PlanError. The message names the field.
     """
     text = str(value) if isinstance(value, str | Number) else ""
     if re.fullmatch(

@@ -1,4 +1,4 @@
-"""Notes that the library writes without being asked, mostly once."""
+"""Notes that the library writes of its own accord, mostly once."""
 
 import logging
 import sys
@@ -6,7 +6,8 @@ import sys
 
 def note(log: logging.Logger, level: int, sentence: str) -> None:
     """Write a sentence to the log if a handler takes it, otherwise to a terminal if there is one.
-    It never goes to a file or a pipe.
+
+    The sentence never goes to a file or a pipe.
     """
     if log.hasHandlers() and log.isEnabledFor(level):
         log.log(level, sentence)

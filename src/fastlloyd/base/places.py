@@ -1,5 +1,7 @@
-"""Folders of this user, as full paths that do not depend on the current folder, and files of
-another user, which a command under `sudo` leaves: their owner, and the remedy.
+"""Folders of this user, as full paths, and files that belong to another user.
+
+A full path does not depend on the current folder. A command under `sudo` leaves files of another
+user. Functions find the owner of such files and a remedy.
 """
 
 import os
@@ -15,10 +17,12 @@ _HOME = "USERPROFILE" if sys.platform == "win32" else "HOME"
 
 
 def full_path(said: str, source: str, error: type[FastLloydError]) -> Path:
-    """Return the path that `source`, such as a variable, names; a leading ~ is the home folder.
+    """Return the full path that `said` states. A leading ~ is the home folder.
 
-    Raises `error` unless it is a full path, because any other would mean another file in each
-    folder.
+    A path that is not full would mean another file in each folder.
+
+    source : name of the variable or setting in the message.
+    error : class of the error for a path that is not full.
     """
     if said.startswith("~/"):
         home(error)  # which may be none that can be used
@@ -35,8 +39,9 @@ def full_path(said: str, source: str, error: type[FastLloydError]) -> Path:
 
 
 def home(error: type[FastLloydError]) -> Path:
-    """Return the home folder of this user. Raises `error` if there is none, or it is not a full
-    path.
+    """Return the home folder of this user.
+
+    error : class of the error if there is none, or if its path is not full.
     """
     said = os.environ.get(_HOME)
     if said is not None and not Path(said).is_absolute():
@@ -53,10 +58,13 @@ def home(error: type[FastLloydError]) -> Path:
 def user_folder(
     variable: str | None, default: tuple[str, ...], error: type[FastLloydError]
 ) -> Path:
-    """Return the folder that a variable of the environment names, or one in the user's home. It
-    need not exist.
+    """Return the folder that an environment variable names, or a folder in the user's home.
 
-    Raises `error` unless it is a full path.
+    The folder need not exist.
+
+    variable : name of the variable, or None.
+    default : path of the folder within the home folder.
+    error : class of the error for a path that is not full.
     """
     if variable is not None and (said := os.environ.get(variable)):
         return full_path(said, variable, error)
@@ -64,8 +72,10 @@ def user_folder(
 
 
 def whose(*paths: Path) -> str:
-    """Return which of these files or folders belong to another user, and how to take them back: the
-    end of a sentence. It is "" if all are this user's or can be used anyway.
+    """Return the end of a sentence that names files of another user, and the command to take them
+    back.
+
+    It is "" if all files and folders are this user's, or can be used anyway.
     """
     if sys.platform == "win32" or os.geteuid() == 0:
         return ""
@@ -82,14 +92,14 @@ def whose(*paths: Path) -> str:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return whether the file is there, another user's, and closed to this one."""
+    """Return whether the file exists, belongs to another user, and cannot be used by this user."""
     with suppress(OSError):
         return path.lstat().st_uid != os.geteuid() and not os.access(path, os.R_OK | os.W_OK)
     return False
 
 
 def _name(user: int) -> str:
-    """Return the name of a user, or the number of one that has none."""
+    """Return the name of a user, or the number if the user has no name."""
     import pwd
 
     try:

@@ -1,7 +1,7 @@
-"""Precision of computed and of shown numbers.
+"""Precision of computed numbers and of displayed numbers.
 
-Decisions about privacy use as many bits as they need, and then floats rounded to the safe side. A
-noisy number is shown down to the second digit of its standard error.
+Decisions about privacy use as many bits as they need. Their results are floats that are rounded to
+the private side. A noisy number is displayed down to the second digit of its standard error.
 """
 
 import math
@@ -32,8 +32,9 @@ _SHARED = SimpleNamespace(one_thread=threading.RLock())
 
 @contextmanager
 def working_precision(bits: int) -> Iterator[Any]:
-    """Yield our own mpmath context, set to `bits` bits; the global `mpmath.mp` is neither read nor
-    changed.
+    """Context manager that gives an mpmath context of our own, set to `bits` bits.
+
+    The global `mpmath.mp` is neither read nor changed.
     """
     with _SHARED.one_thread:
         context = _context()
@@ -45,16 +46,15 @@ def working_precision(bits: int) -> Iterator[Any]:
 
 
 def fifty_digits() -> AbstractContextManager[Any]:
-    """Yield an mpmath context with 50 digits, for one thread at a time. Its numbers must not be
-    used after it.
+    """Context manager that gives an mpmath context with 50 digits, for one thread at a time.
+
+    Its numbers must not be used after the block.
     """
     return working_precision(169)
 
 
 class Decimals:
-    """Functions of Python's decimal numbers under mpmath's names, which take a tenth of the
-    time.
-    """
+    """Functions of Python's decimal numbers with mpmath's names. They take a tenth of the time."""
 
     mpf = Decimal
 
@@ -65,7 +65,7 @@ class Decimals:
 
     @staticmethod
     def cbrt(x: Decimal | int) -> Decimal:
-        """Return the cube root, accurate nearly to the last digit."""
+        """Return the cube root, which is accurate nearly to the last digit."""
         return Decimal(x) ** (Decimal(1) / 3)
 
     @staticmethod
@@ -81,8 +81,8 @@ class Decimals:
 
 @contextmanager
 def fifty_decimals() -> Iterator[Decimals]:
-    """Yield `Decimals`, whose numbers are rounded to 50 digits within the `with`, in this
-    thread.
+    """Context manager that gives `Decimals`, rounded to 50 digits in this thread within the
+    block.
     """
     with localcontext(_FIFTY):
         yield Decimals()
@@ -98,15 +98,16 @@ def _context() -> Any:
 
 
 def _start_afresh() -> None:
-    """Make a new lock and context in a forked child, where the thread that held the lock does not
-    exist.
+    """Make a new lock and a new context in a forked child.
+
+    The thread that held the lock does not exist there.
     """
     _SHARED.one_thread = threading.RLock()
     _context.cache_clear()
 
 
 def exact(context: Any, value: float | Fraction) -> Any:
-    """Return `value` as a number of `context`: a float is taken exactly, a fraction is rounded
+    """Return a value as a number of an mpmath context. A float is exact, and a fraction is rounded
     once.
     """
     if isinstance(value, Fraction):
@@ -115,25 +116,26 @@ def exact(context: Any, value: float | Fraction) -> Any:
 
 
 def round_up(value: Any) -> float:
-    """Return the least float that is not below the mpmath number `value` (infinity above the range
-    of floats).
+    """Return the smallest float that is at least the mpmath number `value`.
+
+    Above the range of floats it is infinite.
     """
     nearest = float(value)
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
 def rounded_up(value: float) -> str:
-    """Return four digits for people, never less than the value."""
+    """Return four digits of a value for people, rounded up."""
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
 
 
 def epsilon_up(epsilon: float) -> str:
-    """Return six digits of a stated epsilon, for people, never less than it is."""
+    """Return six digits of an epsilon for people, rounded up."""
     return _six_digits(epsilon, ROUND_CEILING)
 
 
 def delta_up(delta: float) -> str:
-    """Return six digits of a delta, for people, never less than it is and never 1.
+    """Return six digits of a delta for people, rounded up but never to 1.
 
     So a guarantee at this delta also holds at the delta shown.
     """
@@ -142,30 +144,35 @@ def delta_up(delta: float) -> str:
 
 
 def delta_down(delta: float) -> str:
-    """Return six digits of a delta, for people, never more than it is: a run may be planned with
-    it.
+    """Return six digits of a delta for people, rounded down, so that a run may be planned with
+    them.
     """
     return _six_digits(delta, ROUND_FLOOR)
 
 
 def _six_digits(value: float, rounding: str) -> str:
-    """Round the number as it is printed: the float 1e-05 is a little more than the decimal
-    number.
+    """Return six digits of the number as it is printed.
+
+    The float 1e-05 is a little more than the decimal number.
+
+    rounding : rounding rule of `decimal`.
     """
     context = Context(prec=WITHOUT_ERROR, rounding=rounding)
     return f"{float(context.create_decimal(repr(abs(float(value))))):.{WITHOUT_ERROR}g}"
 
 
 def decimals(error: float) -> int | None:
-    """Return the decimal places down to the second digit of a standard error (negative left of the
-    point), or None without an error.
+    """Return the number of decimal places down to the second digit of a standard error.
+
+    It is negative left of the point. Returns None without an error.
     """
     return 1 - math.floor(math.log10(error)) if math.isfinite(error) and error > 0 else None
 
 
 def rounded(value: float, error: float) -> float:
-    """Return a value with the digits that its standard error warrants: 12.3456 with 0.56 gives
-    12.35, 30269.6 with 170 gives 30270.
+    """Return a value with the digits that its standard error warrants.
+
+    12.3456 with 0.56 gives 12.35, and 30269.6 with 170 gives 30270.
     """
     places = decimals(error)
     return (
@@ -174,8 +181,9 @@ def rounded(value: float, error: float) -> float:
 
 
 def measured(value: float, error: float) -> str:
-    """Format a value and its standard error to the second digit of the error: 12.34 ± 0.56, 30270 ±
-    170, (1.20 ± 0.34)e-09.
+    """Return a value and its standard error as text, to the second digit of the error.
+
+    Examples are 12.34 ± 0.56, 30270 ± 170, and (1.20 ± 0.34)e-09.
     """
     places = decimals(error)
     if places is None:
@@ -190,17 +198,19 @@ def measured(value: float, error: float) -> str:
 
 
 def two_digits_up(size: float) -> float:
-    """Return two digits of a size >= 0, never less than it is."""
+    """Return a size >= 0 with two digits, rounded up."""
     return float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(size))))
 
 
 def least_float(holds: Callable[[float], bool], near: float | None = None) -> float:
-    """Return the smallest float >= 0 at which `holds`, a condition that stays true once it is true,
-    or infinity.
+    """Return the smallest float >= 0 at which `holds` is true, or infinity.
 
-    The bit patterns of the floats from 0 to infinity are consecutive integers in the same order, so
-    63 questions decide it to the last bit. A guess near the answer takes fewer: steps away from it
-    double until the answer changes. NaN means no guess.
+    The bit patterns of the floats from 0 to infinity are consecutive integers in the same order. So
+    63 calls find the result to the last bit. A guess near the result needs fewer calls: steps away
+    from the guess double until the answer changes.
+
+    holds : condition that stays true once it is true.
+    near : guess, or None or NaN for no guess.
     """
     low, high = -1, _bits(math.inf)
     middle, step = (low + high) // 2, high
@@ -218,15 +228,18 @@ def least_float(holds: Callable[[float], bool], near: float | None = None) -> fl
 
 
 def greatest_float(holds: Callable[[float], bool], near: float | None = None) -> float:
-    """Return the largest finite float >= 0 at which `holds`, a condition that is true at 0 and
-    false from some point on.
+    """Return the largest finite float >= 0 at which `holds` is true.
+
+    holds : condition that is true at 0, and false from some point on.
+    near : guess, as in `least_float`.
     """
     return math.nextafter(least_float(lambda x: not holds(x), near), 0.0)
 
 
 def secant(function: Callable[[float], float], x: float, y: float) -> float:
-    """Return a point near the zero of an increasing `function`, from two points nearby. It is a
-    start for a search, without proof.
+    """Return a point near the zero of an increasing function, from two points nearby.
+
+    The point is only a start for a search, and nothing is proven about it.
     """
     before = function(x)
     for _ in range(16):

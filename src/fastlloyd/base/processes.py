@@ -1,5 +1,6 @@
-"""Processes that contain records or keys: no copy of their memory goes to disk, and Ctrl-C reaches
-only the process that started them.
+"""Processes that contain records or keys.
+
+No copy of their memory goes to disk, and Ctrl-C reaches only the process that started them.
 """
 
 import signal

@@ -1,10 +1,10 @@
-"""Only expander of keys in fastlloyd: a key and a label become a ChaCha20 keystream.
+"""Expansion of a key and a label to a ChaCha20 keystream, the only one in fastlloyd.
 
-Masks and the deal of a simulation (secret keys) and public randomness (public seed: initial
-centroids, synthetic records) are all expanded here, under labels that no two purposes share.
-HKDF-Expand is RFC 5869, section 2.3; ChaCha20 is RFC 8439, section 2.4, with block counter and
-nonce zero: every stream has a key of its own. NumPy's generators are not used, because their
-streams may change from one version to the next.
+Secret keys give masks and the deal of a simulation. Public seeds give public randomness, such as
+initial centroids and synthetic records. Each purpose has a label of its own. HKDF-Expand is RFC
+5869, section 2.3. ChaCha20 is RFC 8439, section 2.4, with block counter and nonce zero, because
+every stream has a key of its own. NumPy's generators are not used, because their streams may change
+from one version to the next.
 """
 
 import hashlib
@@ -33,29 +33,31 @@ _BLOCK_WORDS = 8  # 64-bit words in a block of ChaCha20
 
 
 def length_prefixed(*fields: bytes) -> bytes:
-    """Join byte strings so that different lists give different bytes: 4 bytes of big-endian length
-    before each string.
+    """Return byte strings joined so that different lists give different bytes.
+
+    4 bytes of big-endian length precede each string.
     """
     return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
 
 
 def derive(key: bytes, info: bytes) -> bytes:
-    """Derive the 32-byte key for the purpose named by `info`: HKDF-Expand-SHA256 (RFC 5869, section
-    2.3).
+    """Return the 32-byte key for the purpose `info`, by HKDF-Expand-SHA256 (RFC 5869,
+    section 2.3).
     """
     _check_key(key)
     return hmac.digest(key, info + _FIRST_BLOCK, "sha256")
 
 
 def keystream(key: bytes, info: bytes, n_bytes: int) -> bytes:
-    """Return the first `n_bytes` of the ChaCha20 keystream whose key is derived from the 32-byte
-    `key` for the purpose `info`.
+    """Return the first `n_bytes` bytes of the ChaCha20 keystream for the purpose `info`.
+
+    Its key is derived from the 32-byte `key`.
     """
     return Keystreams(key, info).of(b"", n_bytes)
 
 
 class Keystreams:
-    """Keystreams of one key for purposes whose names begin with `start`, which is hashed once.
+    """Keystreams of one key for purposes whose names begin alike. The beginning is hashed once.
 
     `Keystreams(key, start).of(rest, n)` equals `keystream(key, start + rest, n)`, in half the time
     for short streams.
@@ -68,7 +70,7 @@ class Keystreams:
         self._mac = hmac.new(key, start, "sha256")
 
     def of(self, rest: bytes, n_bytes: int) -> bytes:
-        """Return the first `n_bytes` of the keystream for the purpose named `start + rest`."""
+        """Return the first `n_bytes` bytes of the keystream for the purpose `start + rest`."""
         if not 0 <= n_bytes <= MAX_STREAM_BYTES:
             raise LocalProtocolError(
                 f"n_bytes = {n_bytes} is outside [0, {MAX_STREAM_BYTES}], the length of one"
@@ -80,8 +82,8 @@ class Keystreams:
 
 
 class SecretWords:
-    """64-bit words that a secret key assigns to the numbers 0, 1, ...; a number always gets the
-    same word.
+    """64-bit words that a secret key assigns to the numbers 0, 1, ... A number always has the same
+    word.
     """
 
     __slots__ = ("_key",)
@@ -103,16 +105,16 @@ class SecretWords:
 
 
 def _chacha20(key: bytes, block: int = 0, number: int = 0) -> CipherContext:
-    """Return the keystream from this block of 64 bytes on.
+    """Return the keystream from the block `block` of 64 bytes on.
 
-    number : of the stream among those of the key.
+    number : number of the stream among those of the key.
     """
     nonce = block.to_bytes(4, "little") + number.to_bytes(12, "little")
     return Cipher(algorithms.ChaCha20(key, nonce=nonce), mode=None).encryptor()
 
 
 def _words(stream: CipherContext, n: int) -> npt.NDArray[np.uint64]:
-    """Return the next n words of a keystream, which are little-endian in it."""
+    """Return the next n words of a keystream, which contains them as little-endian bytes."""
     return np.frombuffer(stream.update(bytes(8 * n)), dtype="<u8").astype(np.uint64, copy=False)
 
 
@@ -127,7 +129,7 @@ def _check_key(key: bytes) -> None:
 class PublicSeed:
     """32 public bytes from which all parties expand the same public randomness.
 
-    It is a type of its own, so that it cannot be used in place of a `GroupKey`, nor the reverse.
+    The type differs from `GroupKey`, so that neither can be used in place of the other.
     """
 
     value: bytes
@@ -141,7 +143,9 @@ class PublicSeed:
 
     @classmethod
     def from_int(cls, number: int) -> Self:
-        """Return the seed whose bytes are `number`, big-endian; 0 <= number < 2**256."""
+        """Return the seed whose bytes are `number`, big-endian. Raises PlanError unless 0 <= number
+        < 2**256.
+        """
         if not 0 <= number < 1 << (8 * KEY_BYTES):
             raise PlanError(
                 f"the seed {number} is outside [0, 2**256); choose a non-negative integer below"
@@ -151,12 +155,15 @@ class PublicSeed:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the seed for any text: SHA-256 of a label and the text in UTF-8."""
+        """Return the seed for a text: SHA-256 of a label and the text in UTF-8."""
         return cls(hashlib.sha256(b"fastlloyd/v1/public-seed" + text.encode()).digest())
 
     @classmethod
     def from_hex(cls, digits: str) -> Self:
-        """Read the output of `hex`: exactly 64 lower-case hexadecimal digits."""
+        """Return the seed with exactly 64 lower-case hexadecimal digits, as `hex` gives them.
+
+        Raises PlanError for other digits.
+        """
         if len(digits) != 2 * KEY_BYTES or not set(digits) <= set("0123456789abcdef"):
             raise PlanError(
                 f"a public seed is written as {2 * KEY_BYTES} lower-case hexadecimal digits"
@@ -172,7 +179,7 @@ class PublicSeed:
 class Spans:
     """Ranges of integers, one or an array of them, and the rule that draws uniformly from each.
 
-    A word w gives low + (w mod n), where n = high - low + 1. It is rejected if it is above the
+    A word w gives low + (w mod n), where n = high - low + 1. The word is rejected if it exceeds the
     largest accepted word, 2**64 - 1 - (2**64 mod n).
     """
 
@@ -184,7 +191,7 @@ class Spans:
 
     @classmethod
     def of(cls, low: npt.ArrayLike, high: npt.ArrayLike) -> Self:
-        """Return the range from `low` to `high`, both ends included: arrays that broadcast."""
+        """Return the ranges from `low` to `high`, both ends included. The arrays must broadcast."""
         lows, highs = np.broadcast_arrays(_as_int64(low, "low"), _as_int64(high, "high"))
         if np.any(highs < lows):
             raise LocalProtocolError("high is below low, so there is no integer to draw")
@@ -199,8 +206,8 @@ class Spans:
 class PublicStream:
     """Public random integers, the same on every machine and for every version of NumPy.
 
-    A seed and a label determine a stream of 64-bit words, little-endian in the keystream; each call
-    takes the next ones.
+    A seed and a label determine a stream of 64-bit words, little-endian in the keystream. Each call
+    takes the next words.
     """
 
     def __init__(self, seed: PublicSeed, label: bytes) -> None:
@@ -211,7 +218,7 @@ class PublicStream:
         self._stream = _chacha20(derive(seed.value, _PUBLIC_LABEL + length_prefixed(label)))
 
     def words(self, n_words: int) -> npt.NDArray[np.uint64]:
-        """Take the next `n_words` words of the stream, uniform on [0, 2**64)."""
+        """Return the next `n_words` words of the stream, uint64, uniform on [0, 2**64)."""
         if not 0 <= 8 * n_words <= MAX_STREAM_BYTES:
             raise LocalProtocolError(f"n_words = {n_words} is outside [0, {MAX_STREAM_BYTES // 8}]")
         return _words(self._stream, n_words)
@@ -221,15 +228,15 @@ class PublicStream:
     ) -> IntArray:
         """Return exactly uniform, independent integers in [low, high], both ends included.
 
-        `low` and `high` are int64 and broadcast to `shape`, or to each other's. In C order every
-        element takes one word (`Spans`). Elements whose words are rejected take the next words of
-        the stream, in the same order, until all are accepted.
+        `low` and `high` are int64 and broadcast to `shape`, or to each other's shape. In C order,
+        every element takes one word (`Spans`). If words are rejected, their elements take the next
+        words of the stream, in the same order, until all are accepted.
         """
         spans = Spans.of(low, high)
         return self.within(spans, spans.n.shape if shape is None else shape)
 
     def within(self, spans: Spans, shape: tuple[int, ...]) -> IntArray:
-        """Return the same as `integers`, for spans that are used again and again."""
+        """Return the integers of `integers`, for spans that are used again and again."""
         words = self.words(math.prod(shape)).reshape(shape)
         offsets = words % spans.n
         if spans.is_whole is not None:
@@ -250,27 +257,30 @@ def _as_int64(values: npt.ArrayLike, name: str) -> IntArray:
 
 
 class Draws(PublicStream):
-    """Public stream that also gives floats, whose last digit may differ between machines. Never for
-    noise.
+    """Public stream that also gives floats, which are never used for noise.
 
-    Each purpose has a label of its own, so that its draws say nothing about those of another.
+    The last digit of a float may differ between machines. Each purpose has a label of its own, so
+    its draws reveal nothing about those of another.
     """
 
     def uniform(
         self, low: float | FloatArray, high: float | FloatArray, shape: tuple[int, ...]
     ) -> FloatArray:
-        """Return uniform numbers in [low, high], of the given shape: midpoints of 2^52 cells, so
-        that neither 0 nor 1 is scaled.
+        """Return uniform numbers in [low, high], of the given shape.
 
-        low, high : numbers, or arrays that broadcast to the shape (the corners of a box, for points
-            as rows).
+        They are midpoints of 2^52 cells, so neither end of the range occurs.
+
+        low, high : numbers, or arrays that broadcast to the shape, such as the corners of a box for
+            points as rows.
         """
         cells = self.words(math.prod(shape)) >> np.uint64(12)
         unit = (cells.astype(np.float64) + 0.5) * 2.0**-52
         return np.asarray(low + (high - low) * unit.reshape(shape), dtype=np.float64)
 
     def normal(self, shape: tuple[int, ...]) -> FloatArray:
-        """Return standard normal numbers of the given shape, by inversion; none is beyond 8.3."""
+        """Return standard normal numbers of the given shape, by inversion. None of them is beyond
+        8.3.
+        """
         from scipy.special import ndtri
 
         return np.asarray(ndtri(self.uniform(0.0, 1.0, shape)), dtype=np.float64)
@@ -280,8 +290,9 @@ class Draws(PublicStream):
         return np.argsort(self.words(n), kind="stable")
 
     def rotation(self, d: int) -> FloatArray:
-        """Return a random orthogonal matrix (d, d), uniform (Haar): QR of a normal matrix, with the
-        signs that make it unique.
+        """Return a random orthogonal matrix (d, d), with uniform (Haar) distribution.
+
+        It is the Q of a QR decomposition of a normal matrix, with the signs that make it unique.
         """
         q, r = np.linalg.qr(self.normal((d, d)))
         return np.asarray(q * np.copysign(1.0, np.diag(r)), dtype=np.float64)

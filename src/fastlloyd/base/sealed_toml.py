@@ -1,6 +1,6 @@
 """Settings as TOML and back, with a digest as the last line, which is checked on load.
 
-The digest covers the content, not the spelling: the canonical form is JSON with sorted keys and no
+The digest covers the content, not its spelling. The canonical form is JSON with sorted keys and no
 spaces.
 """
 
@@ -35,13 +35,13 @@ FRACTION = re.compile(r"-?[0-9]{1,80}(/[0-9]{1,80})?")
 
 
 def to_builtins(document: msgspec.Struct) -> dict[str, Any]:
-    """Return the document as tables, lists, strings and numbers; None values are left out."""
+    """Return the document as tables, lists, strings and numbers, without None values."""
     content = msgspec.to_builtins(document, enc_hook=_encode)
     return without_none(content)  # type: ignore[no-any-return]  # a Struct becomes a dict
 
 
 def canonical(document: msgspec.Struct) -> bytes:
-    """Return the canonical form of a document, the bytes that the digest covers."""
+    """Return the canonical form of a document: the bytes that its digest covers."""
     return _canonical(to_builtins(document))
 
 
@@ -52,33 +52,33 @@ def _canonical(content: dict[str, Any]) -> bytes:
 
 
 def _sealed(content: dict[str, Any], digest: str) -> bool:
-    """Return whether the content is unchanged since it was sealed, although this version cannot
-    read it.
-    """
+    """Return whether the content matches the digest, although this version cannot read it."""
     with suppress(ValueError, RecursionError):  # endless digits, endless brackets
         return hashlib.sha256(_canonical(content)).hexdigest() == digest
     return False
 
 
 def digest(document: msgspec.Struct) -> bytes:
-    """Return the SHA-256 of the canonical form, 32 bytes."""
+    """Return the SHA-256 of the document's canonical form, 32 bytes."""
     return hashlib.sha256(canonical(document)).digest()
 
 
 def in_groups(digest: str) -> str:
-    """Return hex digits in groups of four, for people to read out and compare."""
+    """Return hexadecimal digits in groups of four, for people to read out and compare."""
     return " ".join(digest[i : i + 4] for i in range(0, len(digest), 4))
 
 
 def to_toml(document: msgspec.Struct, heading: str) -> str:
-    """Return TOML text: the heading as comments, the content, and the digest as the last line."""
+    """Return a document as TOML: the heading as comments, the content, and the digest as the last
+    line.
+    """
     comments = "".join(f"# {line}\n" for line in heading.splitlines())
     body = tomli_w.dumps(to_builtins(document), multiline_strings=False)
     return f'{comments}\n{body}\n[seal]\ndigest = "{digest(document).hex()}"\n'
 
 
 def load_text(path: Path) -> str:
-    """Read the text of a document, at most the bytes a document can have. Raises PlanError."""
+    """Return the text of a document's file, read up to MAX_BYTES + 1 bytes. Raises PlanError."""
     try:
         with path.open("rb") as opened:
             return decoded(
@@ -94,9 +94,13 @@ def load_text(path: Path) -> str:
 
 
 def from_toml(text: str, kind: type[T], source: str) -> T:
-    """Read a document and check its digest.
+    """Return the document in a TOML text, after a check of its digest.
 
-    Raises PlanError with the source and the field, or if the content does not match the digest.
+    kind : type of the document.
+    source : name of the file in messages.
+
+    Raises PlanError for a wrong field, or if the content does not match the digest. The message
+    names the source and the field.
     """
     content = _parsed(text, source)
     seal = content.pop("seal", None)
@@ -188,7 +192,7 @@ def _decode(kind: type, value: object) -> Fraction:
 
 
 def without_none(value: Any) -> Any:
-    """Remove None values, which TOML does not have."""
+    """Return the value without None values, which TOML does not have."""
     if isinstance(value, dict):
         return {key: without_none(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
