@@ -10,7 +10,7 @@ IntArray = NDArray[np.int64]
 # records on the grid: int32 as a domain makes them (enough, and half as large) or int64
 GridArray = NDArray[np.signedinteger]
 RealArray = NDArray[np.floating[Any]]
-"""Real numbers in the type that the caller passed, float32 or float64."""
+"""Real numbers in the type in which they arrived, float32 or float64."""
 
 _Array = TypeVar("_Array", bound=NDArray[Any])
 

@@ -26,7 +26,7 @@ MODULES: Final = {
     "dask": ("dask", "distributed"),
     "mpi": ("mpi4py",),
 }
-"""Features that work once an extra is installed."""
+"""Modules that can be imported if an extra is installed, by the name of the extra."""
 
 
 def is_installed(extra: str) -> bool:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 # of an algorithm, a party, a data set, a unit of protection
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NAME_RULE = "a-z, A-Z, 0-9, dot, dash or underscore (no umlauts, no accents), at most 64 of them"
-"""Description of the characters that `NAME` accepts."""
+"""Phrase that states which characters `NAME` accepts."""
 _SEVERAL = re.compile(r".*[b-df-hj-np-rtv-ze]s")  # bus, boss, basis and canvas are one
 _MARKS = re.compile(r"[._]")
 _LISTED = 20  # names shown at most

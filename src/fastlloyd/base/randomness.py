@@ -21,10 +21,12 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.errors import LocalProtocolError, PlanError
 
 KEY_BYTES = 32
-"""Length of every key and seed."""
+"""Length of every key and seed, in bytes."""
 
 MAX_STREAM_BYTES = 2**32 * 64
-"""ChaCha20 numbers its 64-byte blocks with 32 bits; a longer stream would repeat."""
+"""Largest length of a keystream. ChaCha20 numbers its 64-byte blocks with 32 bits, so a longer
+stream would repeat.
+"""
 
 _FIRST_BLOCK = b"\x01"  # T(1) of HKDF-Expand, which is as long as the key
 _PUBLIC_LABEL = b"fastlloyd/v1/public"

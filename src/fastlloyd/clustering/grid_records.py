@@ -86,10 +86,10 @@ class GridRecords:
     outside : treatment of a record with a value outside the bounds.
     source : name of the records in messages.
     kept_cells : largest number of coordinates to keep in memory.
-    report : function of the number of the pass, from 1, and the number of its records so far (None
-        at the end of the pass). The pass ends with any error that it raises. Do not publish the
-        number.
-    clipped : after a complete pass, the numbers of records and values outside the bounds. Do not
+    report : function of the number of the pass, from 1, and the number of records read in this
+        pass. The second number is None at the end of the pass. An error of `report` ends the pass.
+        Do not publish the numbers.
+    clipped : numbers of records and values outside the bounds, after a complete pass. Do not
         publish them.
 
     Raises DataError for a record outside the bounds with `Outside.REFUSE`, and the errors of the

@@ -24,8 +24,8 @@ from fastlloyd.errors import BudgetError, PlanError
 
 _BITS = 100
 _MARGIN = Fraction(1, 2**60)
-"""Relative margin added to every delta, for the error of the quadrature. A smaller margin is not
-proven to suffice, but the error was below 1e-20 in every check.
+"""Relative amount that is added to every delta, to cover the error of the quadrature. No bound on
+the error is proven, but it was below 1e-20 in every check.
 """
 
 # Phi(-40) < 2^-1074: beyond, delta is below the least float, or above the greatest one under 1

@@ -38,14 +38,14 @@ from fastlloyd.dp.quantiles import EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_o
 from fastlloyd.errors import FastLloydError, OverflowRisk
 
 RandomBytes = Callable[[int], bytes]
-"""Function that returns a given number of fresh bytes, as os.urandom does."""
+"""Function that returns a given number of fresh random bytes, as `os.urandom` does."""
 
 MAX_SCALE = 2**44
-"""Largest scale of the noise. With a larger scale, sums of noise could come near 2^63."""
+"""Largest scale of noise. With a larger scale, sums of noise could come near 2^63."""
 
 _MOST_BITS = 4096
-"""Largest number of bits drawn for one comparison. With honest random bits, a comparison needs more
-with a probability below 2^-3900.
+"""Largest number of bits for one comparison. An honest source needs more with probability below
+2^-3900.
 """
 
 

@@ -56,9 +56,9 @@ def _normal_guess(u: float) -> float:
 NORMAL: Final = Law(
     cdf=normal_cdf, density=normal_density, guess=_normal_guess, slope=(0, 1), top=63
 )
-"""The lower half of the standard normal law: u in (0, 1/2)."""
+"""Lower half of the standard normal law, for u in (0, 1/2)."""
 EXPONENTIAL: Final = Law(cdf=exponential, density=exponential, guess=log, slope=(-1, 0), top=64)
-"""The law of ln u, u in (0, 1)."""
+"""Law of ln u, for u uniform in (0, 1)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Permission:
 
 
 ALLOWED: Final[ContextVar[Permission | None]] = ContextVar("ALLOWED", default=None)
-"""Flag that only `testing.repeatable_noise` sets."""
+"""Permission of the current context, or None. Only `testing.repeatable_noise` sets it."""
 
 
 def check_private(source: NoiseSource) -> None:

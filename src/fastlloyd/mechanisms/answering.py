@@ -25,7 +25,7 @@ class Records(Protocol):
     An answer does not depend on how the records are split.
 
     n : number of records, or of persons, or None until a pass has counted them. Do not publish it.
-    share_bits : a person has 2**share_bits shares. 0 if single records are protected.
+    share_bits : base-2 logarithm of a person's number of shares, or 0 if records are protected.
     """
 
     @property
@@ -71,10 +71,12 @@ NOTHING: Asked = _Nothing()
 
 
 class AllRecords(Records, Protocol):
-    """`Records` that can also be counted, and summed by any function."""
+    """Records with the interface of `Records`, which can also be counted, or summed by any
+    function.
+    """
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum over the records in one pass, and the number of records."""
+        """Return the sum of `asked` over the records, and the number of records, in one pass."""
 
     def count(self) -> int:
         """Return the number of records, by a pass that only counts.
@@ -112,7 +114,7 @@ class LocalRecords:
         return self.total(query)
 
     def total(self, asked: Asked, first: int = 0) -> tuple[IntArray, int]:
-        """Return the sum over the records, and their number.
+        """Return the sum of `asked` over the records, and their number.
 
         first : number of the first record, if these records are one piece of many.
         """
@@ -192,9 +194,10 @@ class SharedRecords:
         return self.total(query)
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum over the rows and the number of persons. A row counts once for each share.
+        """Return the sum of `asked` over the rows, and the number of persons. A row counts once for
+        each share.
 
-        The function cannot depend on the number of a row.
+        `asked` must not depend on the numbers of rows.
         """
         total = np.zeros(asked.shape, dtype=np.int64)
         for shares, rows in self._groups:

@@ -20,7 +20,7 @@ class Fact(NamedTuple):
 
     @classmethod
     def of(cls, name: str, /, **values: Any) -> "Fact":
-        """Return the fact of that name with these values."""
+        """Return the fact with this name and these values."""
         return cls(name, values)
 
 

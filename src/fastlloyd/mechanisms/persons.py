@@ -96,12 +96,12 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def shares(self) -> int:
-        """Number of shares of every person at one client, W."""
+        """Number W of shares of every person at one client."""
         return 1 << self.weight_bits
 
     @property
     def reach(self) -> int:
-        """Number of shares of a person with rows at c clients, c W."""
+        """Number c W of shares of a person with rows at c clients."""
         return self.max_clients * self.shares
 
 

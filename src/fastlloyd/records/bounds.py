@@ -21,8 +21,8 @@ from fastlloyd.records.in_memory import frame_of, guarded, matrix
 from fastlloyd.records.labels import labels_of
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike] | Mapping[str, tuple[float, float]]
-"""As programs give them: (lower, upper), each a number, an array (n_features,) or a Series labelled
-by column; or a pair for each column by its name.
+"""Bounds as programs pass them: (lower, upper), or a pair for each column by its name. In (lower,
+upper), each is a number, an array (n_features,) or a Series labelled by column.
 """
 
 _Interval = tuple[float, float]

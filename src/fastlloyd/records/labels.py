@@ -1,6 +1,6 @@
-"""Labels of rows and entries in pandas objects.
+"""Labels of rows and entries in pandas objects, which are respected.
 
-Labels are respected, so that labelled data are never matched by position without notice.
+So labelled data are never matched by position without notice.
 """
 
 from __future__ import annotations

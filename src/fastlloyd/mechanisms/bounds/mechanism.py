@@ -102,7 +102,7 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """Scales of the noise, one per level."""
+        """Scales of the noise, one for each level."""
         return (self.scale,) * self.n_levels
 
     def question(self, m: Any) -> Histograms:

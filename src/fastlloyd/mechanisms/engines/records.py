@@ -124,12 +124,12 @@ class EngineRecords:
         return self.total(NOTHING)[1]
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum over the records, and the number of records, in one pass."""
+        """Return the sum of `asked` over the records, and the number of records, in one pass."""
         return self.look(asked)[:2]
 
     def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
-        """Return the total of `asked`, the number of records, and the sum of `summarize` over all
-        blocks.
+        """Return the sum of `asked` over the records, their number, and the sum of `summarize` over
+        all blocks.
 
         With `summarize`, all records are read again. Raises DataError if the source changed between
         two passes, or contains no records.

@@ -71,9 +71,10 @@ class PersonsInPasses:
         return self._first()[1]
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum over the rows and the number of persons. A row counts once for each share.
+        """Return the sum of `asked` over the rows, and the number of persons. A row counts once for
+        each share.
 
-        The function cannot depend on the number of a row.
+        `asked` must not depend on the numbers of rows.
         """
         shares, n = self._first()
         total, n_shares = np.zeros(asked.shape, dtype=np.int64), 0
