@@ -1,7 +1,7 @@
 """Folders of this user, as full paths, and files that belong to another user.
 
 A full path does not depend on the current folder. A command under `sudo` leaves files of another
-user. Functions find the owner of such files and a remedy.
+user. `whose` names their owner and the remedy.
 """
 
 import os

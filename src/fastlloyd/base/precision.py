@@ -137,7 +137,7 @@ def epsilon_up(epsilon: float) -> str:
 def delta_up(delta: float) -> str:
     """Return six digits of a delta for people, rounded up but never to 1.
 
-    So a guarantee at this delta also holds at the delta shown.
+    A guarantee with the given delta also holds with the delta shown.
     """
     shown = _six_digits(delta, ROUND_CEILING)
     return shown if float(shown) < 1 else repr(float(delta))
@@ -151,9 +151,9 @@ def delta_down(delta: float) -> str:
 
 
 def _six_digits(value: float, rounding: str) -> str:
-    """Return six digits of the number as it is printed.
+    """Return six digits of a value, which is rounded as it is printed.
 
-    The float 1e-05 is a little more than the decimal number.
+    The float 1e-05, for example, is a little more than the decimal number that is printed.
 
     rounding : rounding rule of `decimal`.
     """

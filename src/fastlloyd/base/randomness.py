@@ -1,4 +1,4 @@
-"""Expansion of a key and a label to a ChaCha20 keystream, the only one in fastlloyd.
+"""Expansion of a key and a label to a ChaCha20 keystream. No other module expands keys.
 
 Secret keys give masks and the deal of a simulation. Public seeds give public randomness, such as
 initial centroids and synthetic records. Each purpose has a label of its own. HKDF-Expand is RFC

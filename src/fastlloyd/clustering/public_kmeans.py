@@ -339,9 +339,12 @@ def _added(
 
 
 def _drawn(masses: FloatArray, uniform: FloatArray) -> IntArray:
-    """Return indices (S, T) that uniform numbers (S, T) draw from the rows of masses (S, n).
+    """Return the indices that uniform numbers draw from each row of masses, by inversion, (S, T).
 
-    A row is drawn from by inversion. If all of its masses are 0, the result is the last index.
+    If all masses of a row are 0, the result is the last index.
+
+    masses : masses, (S, n), which need not sum up to 1.
+    uniform : uniform numbers, (S, T).
     """
     sums = masses.cumsum(axis=1)
     found = [

@@ -83,10 +83,10 @@ class Accountant:
 
         (eps_GDP(mu, delta) + eps_pure, delta)-DP.
 
-    The reason is this. If P1 <= e^eps_pure Q1 bounds the pure part, then P1 P2 - e^eps Q1 Q2 <= P1
-    (P2 - e^(eps - eps_pure) Q2). So the mixture costs at most the delta of the Gaussian part at eps
-    - eps_pure. The costs of the releases must be fixed beforehand. If costs are chosen from
-    answers, the rule in `spending.py` applies.
+    Proof: let P1 <= e^eps_pure Q1 bound the pure part. Then P1 P2 - e^eps Q1 Q2 <= P1 (P2 - e^(eps
+    - eps_pure) Q2). So the mixture costs at most the delta of the Gaussian part at eps - eps_pure.
+    The costs of the releases must be fixed beforehand. If costs are chosen from answers, the rule
+    in `spending.py` applies.
 
     neighboring_relation : relation for which the sensitivities in all releases were computed.
     mu_squared : exact mu^2 of all Gaussian releases together, which are mu-GDP.

@@ -1,7 +1,7 @@
 """Conversion between Gaussian differential privacy (GDP) and (epsilon, delta).
 
-Adding N(0, sigma^2) to a value of L2 sensitivity D is mu-GDP with mu = D / sigma. A mu-GDP release
-is (epsilon, delta)-DP exactly on the curve
+Adding N(0, sigma^2) to a value of L2 sensitivity D is mu-GDP with mu = D / sigma. Every mu-GDP
+release is (epsilon, delta)-DP for the points of the curve
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
@@ -10,8 +10,8 @@ Wang (2018), theorem 8.
 
 In float64 the two terms cancel. A search in float64 (the paper uses Balle and Wang's Algorithm 1)
 often returns a mu that exceeds the target. Departs from the paper: here the curve has 50 correct
-digits. Only the result becomes a float, and is rounded to the private side: delta and epsilon up,
-mu down. Float64 only gives first guesses (`guesses.py`).
+digits. Only the result becomes a float. It is rounded to the private side: delta and epsilon up, mu
+down. Float64 only gives first guesses (`guesses.py`).
 """
 
 import math

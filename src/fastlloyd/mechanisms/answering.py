@@ -81,7 +81,7 @@ class AllRecords(Records, Protocol):
     def count(self) -> int:
         """Return the number of records, by a pass that only counts.
 
-        Sums that need the number of a record are asked for later.
+        It must come before any sum that depends on the numbers of records.
         """
 
 
@@ -91,9 +91,9 @@ class LocalRecords:
     X : grid points (n, n_features) in one array, or an iterable of blocks that is read again for
         each query.
 
-    An array is checked once and must not change. Blocks are checked in each pass. Blocks of
-    `GridRecords` with the same domain need no check. Raises DataError if X has other numbers than
-    grid points.
+    An array is checked once and must not change. Blocks are checked in each pass, unless they are
+    `GridRecords` with the same domain. Raises DataError unless X contains grid points of the
+    domain.
     """
 
     __slots__ = ("_X", "domain", "n")

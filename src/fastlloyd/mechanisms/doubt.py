@@ -33,9 +33,9 @@ def is_doubtful(
 
     If all parties follow the protocol, a run has a doubtful round with probability below 2**-40.
     All answers of a run have K numbers, and so at most 2 K inequalities. Noise breaks each
-    inequality with probability below 2**-41 / 2 K (docs/proofs/doubt.md). Together these are half
-    of 2**-40. The other half covers rounding in this function, which changes a threshold by a
-    factor of at most 1 + 2**-44.
+    inequality with probability below 2**-41 / 2 K (docs/proofs/doubt.md), so any of them with
+    probability below 2**-41. The other half of 2**-40 covers rounding in this function. Rounding
+    changes a threshold by less than 2**-44 of its value.
     """
     exponent = (FALSE_ALARM_BITS + 1) * math.log(2) + math.log(2 * m.n_released)
 

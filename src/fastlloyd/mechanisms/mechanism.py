@@ -103,7 +103,7 @@ class Clustering(msgspec.Struct, frozen=True):
     def noisy_counts(self, number_bits: int) -> FloatArray:
         """Return the noisy number of records, or persons, of each cluster in the last round.
 
-        float64 (n_clusters,). Noise may make a count negative.
+        The result is float64 (n_clusters,). Noise may make a count negative.
         """
         return self.answer[:, -1] / 2.0**number_bits
 
@@ -117,7 +117,7 @@ class ExpectedError(NamedTuple):
     """Expected error that noise causes in a typical centroid, divided by
     `Mechanism.planned_radius`.
 
-    The error is infinite if noise may exceed all information about the centroid.
+    The error is infinite if the noise may be so large that the centroid says nothing.
 
     typical : median of the error.
     low, high : bounds of the error in four of five simulated runs. For a closed form, both equal
@@ -172,8 +172,9 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def sums_are_relative(self) -> bool:
-        """Return whether the last round sums offsets from the previous centroids, not the
-        records.
+        """Return whether the last round sums offsets from the previous centroids.
+
+        Otherwise it sums the records themselves.
         """
         raise NotImplementedError
 
@@ -196,7 +197,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
     def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002
         """Return the centroids after `number` rounds, or None before there are any.
 
-        int64 (n_clusters, n_features), grid units.
+        They are int64 (n_clusters, n_features), in grid units.
         """
         centroids: IntArray = state.centroids
         return centroids

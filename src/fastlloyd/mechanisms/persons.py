@@ -121,7 +121,8 @@ def share_bits(persons: Persons | None) -> int:
 
 
 def reach(persons: Persons | None) -> int:
-    """Return how many times as far as one record the unit of protection can move an answer.
+    """Return the largest change of an answer by the unit of protection, divided by that by one
+    record.
 
     It is c W for persons, and 1 for records.
     """

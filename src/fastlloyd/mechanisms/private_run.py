@@ -139,7 +139,7 @@ class PrivateRun(
     def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002
         """Return the centroids after `number` rounds, or None if there are none.
 
-        int64 (n_clusters, n_features), grid units.
+        They are int64 (n_clusters, n_features), in grid units.
         """
         return None
 

@@ -1,15 +1,16 @@
 """Clearest split of noisy votes into groups, as advice to the reader of a result.
 
 Places with votes far above their noise are clustered for each number of groups. The silhouette
-measures how well a clustering separates the groups. It is the mean of (b - a) / b over records,
-where a and b are the distances of a record from the nearest and the next centroid (Rousseeuw 1987,
+measures how well a clustering separates the groups. It is the mean of (b - a) / b over records.
+Here a and b are the distances of a record from the nearest and the next centroid (Rousseeuw 1987,
 with centroids in place of all other records). The largest silhouette belongs to the coarsest clear
-split, so it does not show finer groups. Two near groups and a far one have a clearest split of two.
+split, so it does not show finer groups. For example, two near groups and a far one have a clearest
+split into two groups.
 
 Votes without groups have a largest silhouette, too. So it is compared with a null: one Gaussian
 with the mean and covariance of the votes, and with noisy votes for the same places. The groups of a
-clear split are compared with Gaussians of their own in the same way. If some of them split in turn,
-that is the finer split.
+clear split are compared with Gaussians of their own in the same way. If some of them split again,
+all groups together are the finer split.
 
 The run does not depend on the split. The split follows from the votes and from public draws, so it
 costs no privacy.

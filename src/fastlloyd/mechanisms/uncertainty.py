@@ -200,12 +200,12 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
     noise : deviation of the noise in the last answer.
 
     Without noise all errors are 0, because nothing is estimated. Otherwise a squared standard error
-    is the sum of four squares:
+    is the sum of the squares of four lengths:
 
     - the noise in the centre that the answers show,
     - the distance of the centroid from that centre, because moves were shrunk,
-    - the next move to expect after a move that noise does not explain,
-    - the effect, by the votes, of records beyond the radius of the last round.
+    - the next move to expect, if noise does not explain the last one,
+    - the effect of records beyond the radius of the last round, estimated from the votes.
     """
     updated, radius = clustering.updated, _radius(mechanism, clustering)
     if mechanism.noise is Noise.NONE:
@@ -312,7 +312,7 @@ def _last_move(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviati
 def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
     """Return the squares of the moves that may still come, (n_clusters, n_features).
 
-    If one centroid moves, records change clusters, and more records of larger clusters do.
+    If one centroid moves, records change clusters. More records do so in larger clusters.
     """
     variances = move.deviations**2
     own = np.maximum(move.asked**2 - EXPLAINED**2 * variances, 0.0)

@@ -1,10 +1,10 @@
 """Numbers and ids of text, by Arrow's parser if it surely reads the same as Python's.
 
 Both parsers round to the nearest float64. But Arrow's parser accepts text after a closing quotation
-mark, line breaks within marks, cells of any length, bytes that are not UTF-8, and a byte order mark
-at the start of a chunk. So text with any of these goes to Python's parser. Arrow's result counts
-only if every cell is a finite number, or is missing in a form that Arrow knows while such records
-are dropped. Python's parser removes spaces before an id.
+mark, line breaks within marks, and cells of any length. It also accepts bytes that are not UTF-8,
+and a byte order mark at the start of a chunk. So text with any of these goes to Python's parser.
+Arrow's result counts only if every cell is a finite number, or is missing in a form that Arrow
+knows while such records are dropped. Python's parser removes spaces before an id.
 """
 
 from __future__ import annotations

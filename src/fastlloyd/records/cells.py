@@ -44,6 +44,6 @@ def floats(cells: Sequence[str]) -> Iterator[float]:
 def is_plain(text: str) -> bool:
     """Return whether Python and Arrow read the text alike.
 
-    They do unless it contains, for example, 1_000, which only Python reads as a number.
+    They differ for text that only Python reads as a number, such as 1_000.
     """
     return "_" not in text and text.isascii()

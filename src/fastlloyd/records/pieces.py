@@ -1,9 +1,9 @@
 """Pieces of a source that can be read separately and on any machine, and the formats by suffix.
 
 A piece is a file, or row groups of a file. A folder on the path of a file may have a name such as
-name=value. It stands for a column with this value in all records of the file, as Hive and Spark
-write it. Such a column is used only if it is chosen by name, or if all columns of numbers are asked
-for. A column of the same name in the files takes precedence.
+name=value. The name stands for a column with this value in all records of the file, as Hive and
+Spark write it. Such a column is used only if it is chosen by name, or if all columns of numbers are
+asked for. A column of the same name in the files takes precedence.
 """
 
 from __future__ import annotations

@@ -162,10 +162,10 @@ def propose(
     A record is doubtful if rounding could change its label. The function appends doubtful records
     to the first n entries of `doubtful`, and returns the new number of entries.
 
-    first : number of the block's first record in `squares`, `labels`, `limits` and `doubtful`.
-    m : number of records of the block up to which doubtful ones are listed.
+    first : position of the first record of this call in `squares`, `labels` and `limits`.
+    m : number of records in the block. The rest of the last part is padding.
     products : A X^T, float32 (chunks, parts, centroids of a chunk, R), for R records in each part.
-    constants : constant of each centroid, which is added to its products to give its score.
+    constants : constant of each centroid. A score is the product plus this constant.
     squares : |x|^2 of each record.
     k : number of centroids, and the label of a record outside the radius.
     squared_radius : square of the radius.
@@ -173,7 +173,7 @@ def propose(
     most : 4 e times the largest |c|^2.
     labels : output, the label of each record.
     limits : output, the largest score that the nearest centroid of each record may have.
-    doubtful : output, numbers of doubtful records.
+    doubtful : output, positions of doubtful records.
     n : number of entries that `doubtful` has before the call.
     """
     chunks, parts, size, R = products.shape

@@ -117,8 +117,7 @@ def grid_features(
     exact=False,
 )
 def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray) -> bool:
-    """Convert all features of the records X (n, d), record by record, as `grid_column` does for
-    one.
+    """Convert all features of the records X (n, d), record by record, as `grid_column` does.
 
     frame : numbers of `grid_column` for each feature, (5, d).
     points : output, (n, d).

@@ -83,8 +83,8 @@ def room_for_choice(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
     """Return the work arrays of `add_centroids`.
 
-    The arrays contain distances of points (and their scores), running sums of weighted distances,
-    keys of candidates, losses with each candidate, and candidates.
+    They are distances of points with one row of scores, running sums of weighted distances, keys of
+    candidates, the loss with each candidate, and candidates.
     """
     n_blocks, width, _ = blocks.shape
     pairs = n_trials + n_trials % 2

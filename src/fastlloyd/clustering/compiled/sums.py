@@ -51,7 +51,8 @@ def add_rows(X: Points, start: int, labels: Labels, totals: IntArray) -> None:
 def add_features(XT: Points, start: int, labels: Labels, totals: IntArray, room: int) -> None:
     """Add records XT (d, n) to totals as `add_rows` does, two columns u and v at a time.
 
-    The two columns are added as u + 2^32 v, whose sum gives those of u and of v.
+    The two columns are added as u + 2^32 v. The sums of u and of v follow from the sum of these
+    numbers.
 
     room : number of coordinates whose sum fits 32 bits.
     """

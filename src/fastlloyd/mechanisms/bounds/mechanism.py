@@ -221,7 +221,9 @@ class BoundsMechanism(
     def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
         """Raise PlanError if noise would hide the bounds.
 
-        This is so if 3.5 deviations of the noise exceed a tenth of the expected number of records.
+        Noise hides them if 3.5 deviations exceed a tenth of the expected number of records.
+
+        totals : scales of the total noise of each round, part by part.
         """
         deviation = max(map(max, totals)) / 2**self.number_bits
         needed = math.ceil(SEEN_DEVIATIONS * deviation / SEEN_SHARE)

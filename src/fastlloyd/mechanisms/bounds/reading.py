@@ -34,7 +34,7 @@ Interval = tuple[int, int]
 class Thresholds:
     """Thresholds for noisy counts, as integers in units of the answer.
 
-    node : a node is occupied if its count exceeds this.
+    node : a node is occupied if its count exceeds this threshold.
     outside : entry n is `OUTSIDE` times the allowance for the noise of n nodes.
     """
 
@@ -109,8 +109,9 @@ def interval(
 def _spanning(
     levels: Levels, node: int, n_leaves: int, least: int, most: int
 ) -> Iterator[Interval]:
-    """Yield the leaves of each occupied node without an occupied child, and of its two
-    neighbours.
+    """Yield a range of leaves for each occupied node without an occupied child.
+
+    The range contains the leaves of the node and of its two neighbours.
     """
     children: Sequence[int] = ()
     for counts in reversed(levels):
@@ -144,10 +145,9 @@ def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> i
 
 
 def _total(levels: Levels, first: int, last: int) -> tuple[int, int]:
-    """Return the noisy count of the leaves [first, last), and the number of nodes it is added up
-    from.
+    """Return the noisy count of the leaves [first, last), and the number of nodes in its sum.
 
-    As few nodes as possible are used.
+    The sum has as few nodes as possible.
     """
     total = n = 0
     for counts in reversed(levels):

@@ -217,8 +217,8 @@ def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism:
 def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Planned:
     """Return rounds with their noise, from public numbers alone.
 
-    Without rounding up, the rounds together cost mu_squared. Raises PlanError for more than 1024
-    features.
+    The rounds together cost mu_squared, or slightly less, because noise scales are rounded up.
+    Raises PlanError for more than 1024 features.
     """
     domain, n_clusters, n_expected = settings.domain, settings.n_clusters, settings.expected
     d, mu = domain.n_features, float(mu_squared) ** 0.5 / max_clients(settings.persons)

@@ -146,12 +146,12 @@ def farther(
 
 
 def missing(total: Total, last: Step) -> Estimate:
-    """Estimate, for each cluster, the part of the offsets that clipping removed in the last step.
+    """Estimate the sum of all offsets that clipping removed in the last step.
 
-    All removed offsets together are T (S / N - h), divided by the number of records of each
-    cluster. S and N are the first sum and count. h is the mean of all records by the last step,
-    around which the noise is smallest. T is the number of records in the last step, which may lack
-    clients.
+    The result is this sum, divided by the number of records of each cluster. The sum is T (S / N -
+    h). S and N are the first sum and count. T is the number of records in the last step, which may
+    lack clients. h is the mean of all records by the last step. Offsets from h have the least
+    noise.
     """
     n = last.counts.values.ravel()
     everyone = max(float(n.sum()), last.counts.deviation, 1.0)

@@ -64,8 +64,8 @@ def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatAr
 def gaussian_candidates(m: MomentFields, state: State) -> State:
     """Return the state with candidates along the directions found.
 
-    Most candidates come from a Gaussian that is a little wider than the fitted one. The others are
-    far from the mean.
+    Most candidates come from a Gaussian that is a little wider than the fitted one. The other
+    candidates are far from the mean.
     """
     draws, n_far = _draws(m, b"candidates"), number_far(m)
     near = m.n_candidates - n_far
@@ -194,9 +194,9 @@ def shrunk(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
 
 
 def largest(h: FloatArray, n: float) -> FloatArray:
-    """Return the entries of h, the largest first, until their sum is n. The last one is cut.
+    """Return the largest entries of h whose sum is n, and 0 for all other entries.
 
-    All other entries are 0.
+    The smallest of these entries is reduced so that the sum is exact.
     """
     order = np.argsort(-h, kind="stable")
     positive = np.maximum(h[order], 0.0)
@@ -216,7 +216,7 @@ def projection(h: FloatArray, n: float) -> FloatArray:
 def outstanding(votes: Noisy, n: float) -> FloatArray:
     """Return the votes of more than four deviations of their noise, and 0 for all other votes.
 
-    If their sum exceeds n / 2, they are scaled down to it.
+    If the sum of these votes exceeds n / 2, all of them are scaled down.
     """
     h = votes.values.ravel()
     w = np.where(h > SURE * votes.deviation, h, 0.0)

@@ -135,12 +135,13 @@ class SecondMoment(_Centred):
     """Question for the sum of z_i z_j over the records, for all i <= j, with z = clip(x - centre).
 
     The answer is (1, d (d + 1) / 2), in units of (radius / units)**2. It has two parts. The first
-    is the diagonal, in order. The second part is the entries above the diagonal, row by row
+    part is the diagonal, in order. The second part is the entries above the diagonal, row by row
     (`numpy.triu_indices(d, 1)`).
 
-    Let one record change the parts by vectors of squared norms a and b. Then the full symmetric
-    matrix changes by a + 2 b = |z|**4 <= units**4. So noise of deviation s on the diagonal, and s /
-    sqrt(2) above it, costs units**4 / s**2. Replacing a record costs at most twice as much.
+    Let one record change the two parts by vectors of squared norms a and b. It changes the full
+    symmetric matrix by a matrix of squared norm a + 2 b = |z|**4 <= units**4. So noise of deviation
+    s on the diagonal, and s / sqrt(2) above it, costs units**4 / s**2. Replacing a record costs at
+    most twice as much.
     """
 
     @property

@@ -67,8 +67,9 @@ class Votes(Question):
         return Sensitivity(entries=(one,), added=((one**2,),), replaced=((2 * one**2,),))
 
     def answer(self, X: GridArray, *, candidates: IntArray, **frame: IntArray) -> IntArray:
-        """Return the exact number of records nearest to each candidate, in units of
-        2**-count_bits.
+        """Return the exact number of records nearest to each candidate.
+
+        The unit is 2**-count_bits records.
         """
         labels = kernels.assign(self.space.place(X, **frame), candidates, limits=self.space.limits)
         return (

@@ -66,7 +66,7 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     def of_persons(self, persons: Persons) -> "Sensitivity":
         """Return the sensitivity of the same question in shares, to one person.
 
-        This sensitivity is that of the question for records, to one record. A person with W shares
+        `self` is the sensitivity of the question for records, to one record. A person with W shares
         at each of c clients changes the answer by c W times a weighted mean of changes by single
         records. Squares are convex, so every corner grows by the factor (c W)**2. A replaced person
         may have more or fewer usable rows than before, so `corners` includes those of `added`. At

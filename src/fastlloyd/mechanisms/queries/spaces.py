@@ -71,7 +71,7 @@ class Subspace:
     def limits(self) -> IntArray:
         """Largest coordinate along each direction: the diagonal of the box.
 
-        It bounds |V_j'(x - g)| <= |x - g|.
+        The coordinate of a record is |V_j'(x - g)| <= |x - g|, which is at most the diagonal.
         """
         diagonal = math.isqrt(squared_diameter(self.domain.half_widths))
         return fixed(np.full(self.n_directions, diagonal, dtype=np.int64))
