@@ -1,7 +1,7 @@
 """Errors and warnings that fastlloyd raises on purpose.
 
-Messages are for the person at the terminal: they name the field, the expected value and the remedy,
-and never contain a private value.
+Messages are for the person at the terminal. They name the field, the expected value and the remedy,
+and never contain the value of a record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,12 @@ NO_STORE, DAMAGED_STORE, OPEN_TO_OTHERS = "no-store", "damaged-store", "open-to-
 
 
 class FastLloydError(Exception):
-    """Base class of all errors raised on purpose.
+    """Base class of all errors that fastlloyd raises on purpose.
 
-    code : word for the fault, for programs (docs/compatibility.md), that of its kind by default.
-    kind : word for all faults of the class. field : setting or column at fault, or None.
+    code : word for the fault, for programs (docs/compatibility.md). The default is the `kind` of
+        the class.
+    kind : word for all faults of the class.
+    field : setting or column at fault, or None.
     """
 
     kind: ClassVar[str] = "error"
@@ -30,8 +32,9 @@ class FastLloydError(Exception):
 class Problem(NamedTuple):
     """One fault of a request.
 
-    code : its kind, for programs. field : setting or column at fault, or None. sentence : the fault
-        and the remedy, for people.
+    code : word for the kind of fault, for programs.
+    field : setting or column at fault, or None.
+    sentence : fault and remedy, for people.
     """
 
     code: str
@@ -41,9 +44,9 @@ class Problem(NamedTuple):
 
 # several errors, and one itself
 class Problems(FastLloydError, ValueError):  # noqa: N818
-    """All faults of a request that cannot be carried out. Nothing was spent.
+    """All faults of a request that cannot be carried out. No budget was spent.
 
-    errors : one for each fault.
+    errors : one error for each fault.
     """
 
     kind = "request"
@@ -69,7 +72,9 @@ class DataError(FastLloydError, ValueError):
 
 
 class CellTypeError(DataError, TypeError):
-    """Raised if cells of an array are objects instead of numbers; a TypeError, as Python raises."""
+    """Raised if cells of an array are objects instead of numbers. It is a TypeError, as in
+    NumPy.
+    """
 
 
 class PlanError(FastLloydError, ValueError):
@@ -81,17 +86,16 @@ class PlanError(FastLloydError, ValueError):
 
 
 class IdentityError(FastLloydError, ValueError):
-    """Raised if a private identity, a public file, a certificate or the keys of a run cannot be
-    used. The message contains no secret.
+    """Raised if an identity, a certificate or the keys of a run cannot be used.
+
+    The message contains no secret.
     """
 
     kind = "identity"
 
 
 class BudgetError(FastLloydError, ValueError):
-    """Raised if a privacy parameter is out of range, or if a guarantee cannot be reached with
-    it.
-    """
+    """Raised if a privacy parameter is out of range, or if it cannot give a guarantee."""
 
     kind = "budget"
 
@@ -110,21 +114,22 @@ class OutputError(FastLloydError, OSError):
 
 
 class StateError(FastLloydError):
-    """Raised if a store of events cannot be used, is in use, damaged or old, or if a step cannot be
-    made durable in it.
+    """Raised if a store of events cannot be used, or cannot store a step.
+
+    It may be in use, damaged or of an old version.
     """
 
     kind = "state"
 
 
 class OldStoreError(StateError):
-    """Raised if a store is an older copy of one that was seen, or another store."""
+    """Raised if a store is an older copy of a store that this party knows, or another store."""
 
     kind = "old-store"
 
 
 class OldServerError(StateError):
-    """Raised if the store of a run's server is an older copy of one that was seen."""
+    """Raised if the store of a run's server is an older copy of the store that this party knows."""
 
     kind = "old-server"
 
@@ -142,9 +147,10 @@ class RemoteProtocolError(FastLloydError):
 
 
 class OldCopyError(RemoteProtocolError):
-    """Raised if a client's store is an older copy of one that was seen, or another store.
+    """Raised if a client's store is an older copy of the store that the server knows, or another
+    store.
 
-    fact : that statement, without the remedy.
+    fact : statement of the fault, without the remedy.
     """
 
     kind = "old-copy"
@@ -161,8 +167,8 @@ class NetworkError(FastLloydError, OSError):
 
 
 class EngineError(FastLloydError):
-    """Raised if the processes or the cluster that should read the records cannot be used, or
-    ended.
+    """Raised if the processes or the cluster that should read the records fail, or cannot be
+    used.
     """
 
     kind = "engine"

@@ -1,5 +1,6 @@
-"""NOT PRIVATE. Stand-ins for tests: noise that can be repeated protects no record. Nothing here may
-serve real records.
+"""NOT PRIVATE. Stand-ins for tests: noise that can be repeated, which protects no record.
+
+Do not use anything in this module with real records.
 """
 
 import hashlib
@@ -20,11 +21,10 @@ from fastlloyd.errors import LocalProtocolError
 
 @contextmanager
 def repeatable_noise() -> Iterator[None]:
-    """NOT PRIVATE. Allow repeatable noise in sessions and `central.cluster` inside the `with`;
-    elsewhere they refuse it.
+    """Context manager that allows repeatable noise in sessions and `central.cluster`. NOT PRIVATE.
 
-    It applies to the thread or task that enters it and makes the session or calls `cluster`.
-    Sessions made inside keep their noise.
+    It applies to the thread or task that enters it and then makes the session or calls `cluster`.
+    Sessions that were made inside keep their noise.
     """
     permission = Permission()
     before = ALLOWED.set(permission)
@@ -36,9 +36,10 @@ def repeatable_noise() -> Iterator[None]:
 
 
 class SeededNoise:
-    """NOT PRIVATE. Production samplers with a ChaCha20 key stream that the seed determines.
+    """NOT PRIVATE. Noise of the production samplers, from a ChaCha20 keystream that a seed
+    determines.
 
-    seed : any integer; equal seeds give equal noise for equal calls in equal order.
+    seed : any integer. Equal seeds give equal noise for equal calls in equal order.
     """
 
     private = False
@@ -48,11 +49,11 @@ class SeededNoise:
         self._key_stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Draw as `fastlloyd.dp.noise.rounded_gaussian` does."""
+        """Return the result of `fastlloyd.dp.noise.rounded_gaussian`."""
         return rounded_gaussian(scale, size, self._bytes)
 
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Draw as `fastlloyd.dp.noise.two_sided_geometric` does."""
+        """Return the result of `fastlloyd.dp.noise.two_sided_geometric`."""
         return two_sided_geometric(scale, size, self._bytes)
 
     def _bytes(self, size: int) -> bytes:
@@ -60,10 +61,9 @@ class SeededNoise:
 
 
 class InjectedNoise:
-    """NOT PRIVATE. Noise source that returns the next of some arrays at each call, for any law and
-    scale.
+    """NOT PRIVATE. Noise source that returns given arrays, one at each call, for any law and scale.
 
-    values : one int64 array of shape (size,) per expected call.
+    values : int64 arrays, one of shape (size,) for each expected call.
     """
 
     private = False
@@ -74,7 +74,7 @@ class InjectedNoise:
 
     # the interface of NoiseSource
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002
-        """Return the next array."""
+        """Return the next of the given arrays of noise, with `size` entries."""
         return self._next(size)
 
     # the same
@@ -109,13 +109,12 @@ UNREPEATABLE_CHECKS = {
 
 
 def expected_failed_checks(estimator: Any) -> dict[str, str]:
-    """Return scikit-learn's checks that noise may fail, each with the reason; none for an estimator
-    without noise.
+    """Return scikit-learn's checks that noise may fail, each with the reason.
 
-    Pass it as the argument of this name to `check_estimator` or `parametrize_with_checks`, both in
-    `sklearn.utils.estimator_checks` (1.6 or later). A check named here may pass by chance, so do
-    not require it to fail (`xfail_strict`). All others pass with certainty. scikit-learn skips
-    those that do not apply to the tag `non_deterministic`. The rest compare types, shapes and
-    messages, or outputs of the same fit.
+    For an estimator without noise the result is empty. Pass it as the argument of this name to
+    `check_estimator` or `parametrize_with_checks`, both in `sklearn.utils.estimator_checks` (1.6 or
+    later). A check named here may pass by chance, so do not require it to fail (`xfail_strict`).
+    All other checks pass with certainty. scikit-learn skips checks that do not apply to the tag
+    `non_deterministic`. The rest compare types, shapes and messages, or outputs of the same fit.
     """
     return dict(UNREPEATABLE_CHECKS) if estimator.__sklearn_tags__().non_deterministic else {}

@@ -1,3 +1,4 @@
-"""NOT PRIVATE: exact measures, labels and a comparison for the owner of the records. Only the
-command line imports it.
+"""NOT PRIVATE: exact measures, labels and a comparison for the owner of the records.
+
+Only the command line imports this package.
 """

@@ -1,8 +1,8 @@
-"""Comparison of a private clustering with Lloyd's algorithm without noise: exact figures for the
-owner of the records. NOT PRIVATE.
+"""Comparison of a clustering that has noise with Lloyd's algorithm without noise.
 
-Both start from the same centroids on the same grid points. So the difference is the price of
-privacy: the noise, the radius and the smaller number of iterations.
+NOT PRIVATE: the figures are exact, and only for the owner of the records. Both start from the same
+centroids on the same grid points. So the difference is the price of privacy: the noise, the radius
+and the smaller number of iterations.
 """
 
 import math
@@ -28,7 +28,8 @@ from fastlloyd.reports.result import Result
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Exact figures of one clustering, NOT PRIVATE.
 
-    nicv : the loss, mean squared distance of a record to its nearest centroid, in squared half
+    algorithm : name of the algorithm.
+    nicv : loss, the mean squared distance of a record from its nearest centroid, in squared half
         widths of the scaled domain.
     n_empty_clusters : number of centroids without records.
     """
@@ -39,10 +40,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Exact figures of a private clustering and of Lloyd's algorithm, NOT PRIVATE.
+    """Exact figures of a clustering that has noise and of Lloyd's algorithm without noise, NOT
+    PRIVATE.
 
-    centroid_distance : root mean square, over centroids matched one to one, of the distance between
-    the two clusterings, in half widths of the scaled domain.
+    centroid_distance : root mean square distance between the centroids of the two clusterings, in
+        half widths of the scaled domain. Centroids are matched one to one.
     """
 
     with_noise: Figures
@@ -51,9 +53,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
-    """Cluster the records by Lloyd's algorithm without noise, from the start of m. NOT PRIVATE.
+    """Return Lloyd's clustering without noise, from the initial centroids of m. NOT PRIVATE.
 
-    X : blocks of grid points (n_i, n_features), row by row.
+    X : blocks of grid points (n_i, n_features).
     """
     settings = Settings(
         algorithm=LLOYD,
@@ -72,8 +74,9 @@ def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
 
 
 def compare(private: Result, without_noise: Result, X: Iterable[GridArray]) -> Comparison:
-    """Measure two results on the same domain on blocks of grid points (n_i, n_features). NOT
-    PRIVATE.
+    """Return the figures of two results on the same domain. NOT PRIVATE.
+
+    X : blocks of grid points (n_i, n_features).
     """
     distance = metrics.matched_centroid_mse(_scaled(private), _scaled(without_noise))
     return Comparison(
@@ -90,7 +93,10 @@ def _scaled(result: Result) -> FloatArray:
 
 
 def figures(result: Result, X: Iterable[GridArray]) -> Figures:
-    """Measure a result on blocks of grid points (n_i, n_features). NOT PRIVATE."""
+    """Return the exact figures of a result. NOT PRIVATE.
+
+    X : blocks of grid points (n_i, n_features).
+    """
     centroids, half_width = _scaled(result), 2**result.mechanism.domain.fraction_bits
     n, loss, occupied = 0, 0.0, np.zeros(len(centroids), dtype=bool)
     for block in X:
@@ -106,8 +112,8 @@ def figures(result: Result, X: Iterable[GridArray]) -> Figures:
 
 
 def to_builtins(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison as tables, strings and finite numbers, with a note that says what it
-    is.
+    """Return the comparison as tables, strings and finite numbers, with a note that it is NOT
+    PRIVATE.
     """
     said: dict[str, Any] = msgspec.to_builtins(comparison)
     return {

@@ -1,5 +1,6 @@
-"""Labels of records by a finished clustering, read from its folder. Exact facts about the records:
-NOT PRIVATE.
+"""Labels of records by a finished clustering, which is read from its folder. NOT PRIVATE.
+
+The labels are exact facts about the records.
 """
 
 from collections.abc import Iterator
@@ -23,8 +24,9 @@ BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
     """Labels of one block of records, all exact and NOT PRIVATE.
 
-    clusters : int32 (n,), index of the nearest centroid in the scaled domain, from 0, ties to the
-    lowest. distances : float64 (n,), to that centroid, in half widths of the scaled domain.
+    clusters : number of the nearest centroid in the scaled domain, from 0 (ties: lowest), int32
+        (n,).
+    distances : distance from this centroid, in half widths of the scaled domain, float64 (n,).
     clipped : numbers of records and values outside the bounds.
     """
 
@@ -34,22 +36,28 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
-    """Centroids, int64 (n_clusters, n_features) in grid units, and their domain."""
+    """Domain and centroids of a finished clustering.
+
+    centroids : int64 (n_clusters, n_features), in grid units.
+    """
 
     domain: Domain
     centroids: IntArray
 
     @classmethod
     def read(cls, result: Path) -> Self:
-        """Read the result of a run, as `StoredResult.read` does, with its errors."""
+        """Return the clustering in the folder of a run's result. Raises the errors of
+        `StoredResult.read`.
+        """
         stored = StoredResult.read(result)
         return cls(domain=stored.mechanism.domain, centroids=stored.centroids)
 
     def label(self, values: ArrayLike) -> Labels:
-        """Return labels of records in original units, (n, n_features), equal bit for bit to an
-        estimator's `predict`.
+        """Return the labels of records, equal bit for bit to those of an estimator's `predict`.
 
         Values outside the bounds are clipped. Raises DataError if a value is not finite.
+
+        values : records in original units, (n, n_features).
         """
         grid, marks = self.domain.to_grid_and_outside(values)
         clusters = kernels.assign(grid, self.centroids, limits=self.domain.half_widths)
@@ -66,7 +74,7 @@ def record_blocks(
 ) -> Iterator[RealArray]:
     """Yield the named columns of a file of records, in blocks of rows (n, n_features).
 
-    No record is left out: with `Missing.DROP`, a missing cell is NaN. Raises DataError.
+    No record is left out. With `Missing.DROP`, a missing cell is NaN. Raises DataError.
     """
     for values in open_records(path, columns, missing=missing).blocks_with_gaps():
         for start in range(0, len(values), BLOCK_ROWS):

@@ -1,11 +1,11 @@
-"""Measures of how good a clustering is, on the raw records: arrays in, float out.
+"""Measures of the quality of a clustering, computed from the records: arrays in, float out.
 
-These measure centroids: WCSS, NICV, empty clusters, matched centroids. Measures of partitions are
-in the lab, `fastlloyd_lab.partitions`.
+The measures are those of centroids: WCSS, NICV, empty clusters, matched centroids. Measures of
+partitions are in the lab, `fastlloyd_lab.partitions`.
 
-Every metric here is exact on raw data and NEVER private: its result depends on single records
-without noise. So show a metric only to people who may see the records themselves. Evaluation is
-therefore kept apart from clustering. A metric that is not defined for its arguments raises
+Every measure is exact on raw data and NEVER private: its result depends on single records without
+noise. So show a measure only to people who may see the records themselves. For this reason
+evaluation is separate from clustering. A measure that is not defined for its arguments raises
 `DataError`. It never returns NaN, which an average over runs might skip.
 """
 
@@ -24,21 +24,25 @@ _BLOCK_CELLS = 1 << 18
 
 
 def assign(X: npt.ArrayLike, centroids: npt.ArrayLike) -> npt.NDArray[np.intp]:
-    """Return the index of the nearest centroid of every record, ties to the lowest index. Exact on
-    raw data, NEVER private.
+    """Return the number of the nearest centroid of every record (ties: lowest), intp (n_records,).
 
-    X : (n_records, n_features), centroids : (n_clusters, n_features), real and finite. Returns intp
-        (n_records,). Raises DataError for a wrong shape, dtype or value.
+    Exact on raw data, NEVER private.
+
+    X : records (n_records, n_features), real and finite.
+    centroids : centroids (n_clusters, n_features), real and finite.
+
+    Raises DataError for a wrong shape, dtype or value.
     """
     X, centroids = records_and_centroids(X, centroids)
     return np.concatenate([squared.argmin(axis=0) for squared in _squared_distances(X, centroids)])
 
 
 def wcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Return the within-cluster sum of squares: squared distances of the records to their nearest
-    centroid, added up. Exact on raw data, NEVER private.
+    """Return the within-cluster sum of squares: the sum of squared distances to the nearest
+    centroid.
 
-    Unit: that of the features, squared. Shapes and errors as in `assign`.
+    Exact on raw data, NEVER private. The unit is that of the features, squared. Shapes and errors
+    are as in `assign`.
     """
     X, centroids = records_and_centroids(X, centroids)
     with np.errstate(over="ignore"):
@@ -49,31 +53,32 @@ def wcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 
 
 def nicv(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Return the normalised intra-cluster variance, WCSS / N, the paper's main measure of utility
-    (after Su et al. 2016). Exact on raw data, NEVER private.
+    """Return the normalised intra-cluster variance, WCSS / N. Exact on raw data, NEVER private.
 
-    Every record counts with its nearest centroid. Shapes and errors as in `assign`.
+    It is the paper's main measure of utility (after Su et al. 2016). Every record counts with its
+    nearest centroid. Shapes and errors are as in `assign`.
     """
     return wcss(X, centroids) / len(np.asarray(X))
 
 
 def n_empty_clusters(X: npt.ArrayLike, centroids: npt.ArrayLike) -> int:
-    """Count the centroids that no record is assigned to. Exact on raw data, NEVER private. Shapes
-    as in `assign`.
+    """Return the number of centroids without records. Exact on raw data, NEVER private.
+
+    Shapes and errors are as in `assign`.
     """
     return len(np.asarray(centroids)) - len(np.unique(assign(X, centroids)))
 
 
 def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Mean squared Euclidean distance between centroids and reference centroids, matched one to
-    one.
+    """Return the mean squared Euclidean distance between centroids and reference centroids.
 
-    The matching is the one that makes the mean smallest (Hungarian algorithm), so the order of the
-    rows is irrelevant. Exact on raw data, NEVER private when the reference was computed from
+    They are matched one to one so that the mean is smallest (Hungarian algorithm). So the order of
+    the rows does not matter. Exact on raw data, NEVER private when the reference was computed from
     records, as k-means++ centroids are.
 
-    centroids, reference : (n_clusters, n_features), real and finite. Raises DataError if their
-    shapes differ.
+    centroids, reference : (n_clusters, n_features), real and finite.
+
+    Raises DataError if their shapes differ.
     """
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
@@ -97,7 +102,7 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
 
 
 def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatArray]:
-    """Yield the squared distances of all centroids to a block of records, (n_clusters, n_block).
+    """Yield the squared distances of all centroids from a block of records, (n_clusters, n_block).
 
     No temporary array exceeds _BLOCK_CELLS cells (or one record and all centroids), whatever
     n_records is [W32]. SciPy adds up squared differences. The expanded form |x|^2 - 2 xc + |c|^2
@@ -115,7 +120,10 @@ def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatAr
 def records_and_centroids(
     X: npt.ArrayLike, centroids: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Return both as finite float64 matrices of as many columns. Raises DataError."""
+    """Return records and centroids as finite float64 matrices with equal numbers of columns.
+
+    Raises DataError.
+    """
     X, centroids = taken_over(X), taken_over(centroids, "centroids")
     refuse_other_columns(X, "X", centroids, "centroids")
     X, centroids = finite_matrix("X", X), finite_matrix("centroids", centroids)
@@ -128,8 +136,9 @@ def records_and_centroids(
 
 
 def finite_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
-    """Return `values` as a float64 matrix with at least one cell, all of them finite. Raises
-    DataError.
+    """Return `values` as a float64 matrix with at least one cell, all of them finite.
+
+    Raises DataError. The message begins with `name`.
     """
     array = matrix(values, name)
     if array.ndim != 2 or 0 in array.shape:

@@ -1,10 +1,10 @@
 """Public tumour measurements for demonstrations, with bounds.
 
-The bounds are constants: round figures with a reason in what is measured, not the extremes of the
-records. But their author knew the ranges of this set, which has been public for decades, and chose
-bounds that hold all records. So they are an example of bounds, not of how to find them: for private
-records such figures come from the instrument's manual or the literature alone, and values outside
-are clipped.
+The bounds are constants. They are round numbers that follow from the measured quantities, not the
+extremes of the records. But their author knew the ranges of this data set, which has been public
+for decades, and chose bounds that include all records. So they show which form bounds have, but not
+how to find them. For other records, bounds must come from the instrument's manual or the literature
+alone, and values outside are clipped.
 """
 
 from collections.abc import Mapping
@@ -34,10 +34,10 @@ TUMOUR_BOUNDS: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 
 def load_tumours() -> Table:
-    """Return Breast Cancer Wisconsin (Diagnostic): 569 tumours, with radius, texture and concavity
-    averaged over the cell nuclei.
+    """Return the data set Breast Cancer Wisconsin (Diagnostic): 569 tumours with three features.
 
-    Street, Wolberg and Mangasarian 1993; the copy in scikit-learn, reduced to the columns of
+    The features are radius, texture and concavity, averaged over the cell nuclei (Street, Wolberg
+    and Mangasarian 1993). The copy is that of scikit-learn, reduced to the columns of
     `TUMOUR_BOUNDS`. Raises DataError if scikit-learn is not installed.
     """
     try:

@@ -1,3 +1,3 @@
-"""Masked secure aggregation: rings, one-time masks and the keys behind them. Integers in, integers
+"""Secure aggregation with masks: rings, one-time masks and the keys for them. Integers in, integers
 out.
 """

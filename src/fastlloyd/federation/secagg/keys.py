@@ -32,8 +32,9 @@ _adding = threading.Lock()
 
 
 class Identity(Secret):
-    """Ed25519 key (RFC 8032) with which a party signs its messages; its public half is in the
-    plan.
+    """Ed25519 key (RFC 8032) with which a party signs its messages.
+
+    The plan contains the public half.
     """
 
     __slots__ = ("_key",)
@@ -43,39 +44,39 @@ class Identity(Secret):
 
     @classmethod
     def draw(cls, random_bytes: Callable[[int], bytes]) -> Self:
-        """Make a fresh key from `random_bytes`, in production `os.urandom`."""
+        """Return a new key from `random_bytes`, in production `os.urandom`."""
         return cls.from_private_bytes(random_bytes(KEY_BYTES))
 
     @classmethod
     def generate(cls) -> Self:
-        """Make a fresh key from the system's randomness."""
+        """Return a new key from the system's random source."""
         return cls.draw(os.urandom)
 
     @classmethod
     def from_private_bytes(cls, secret: bytes) -> Self:
-        """Restore the key whose `private_bytes` were stored."""
+        """Return the key with these `private_bytes`."""
         check_length("the private key", secret, KEY_BYTES)
         return cls(Ed25519PrivateKey.from_private_bytes(secret))
 
     def private_bytes(self) -> bytes:
-        """32 secret bytes, only for the file in which their owner keeps them."""
+        """Return the 32 secret bytes, only for the file in which their owner keeps them."""
         return self._key.private_bytes_raw()
 
     @property
     def public(self) -> bytes:
-        """32-byte public key."""
+        """Public key, 32 bytes."""
         return self._key.public_key().public_bytes_raw()
 
     def sign(self, message: bytes) -> bytes:
-        """Sign `message`, which names its own purpose; 64 bytes."""
+        """Return the signature of a message, 64 bytes. The message must name its own purpose."""
         return self._key.sign(message)
 
 
 def verify(public: bytes, signature: bytes, message: bytes) -> None:
-    """Raise `RemoteProtocolError` unless `signature` signs `message` under `public`, a key of the
-    plan's roster.
+    """Raise RemoteProtocolError unless `signature` is that of `message` under the key `public`.
 
-    All parties of a simulation check the same signatures, so digests of valid ones are remembered.
+    All parties of a simulation check the same signatures. So digests of valid signatures are
+    remembered.
     """
     digest = hashlib.sha256(length_prefixed(public, signature, message)).digest()
     if digest in _holding:
@@ -93,8 +94,9 @@ def verify(public: bytes, signature: bytes, message: bytes) -> None:
 
 
 class Ending(Secret):
-    """End of a client's run: its transcript and centroids. The client confirms it with an
-    HMAC-SHA256 under the group key.
+    """End of a client's run: its transcript and centroids.
+
+    The client confirms it with an HMAC-SHA256 under the group key.
     """
 
     __slots__ = ("_ending", "_keyed")
@@ -112,7 +114,9 @@ class Ending(Secret):
         return mac.digest()
 
     def differing(self, tags: Mapping[str, bytes]) -> list[str]:
-        """Return the clients whose tag does not confirm exactly this ending, in constant time."""
+        """Return the names of the clients whose tag does not confirm exactly this ending, in
+        constant time.
+        """
         return [
             name
             for name, tag in tags.items()

@@ -1,11 +1,11 @@
 """One-time masks: a key and the full context of one upload become uniform ring elements.
 
-Clients have keys that the server never has: one that all of them share, and with `PairwiseMasks`
-one for each pair. A mask hides one upload completely as long as it is used for one message only. So
-everything that distinguishes two uploads enters the mask.
+The server never has the keys. All clients share one key, and with `PairwiseMasks` each pair of
+clients shares another. A mask hides one upload completely, as long as it is used for one message
+only. So everything that distinguishes two uploads is an input of the mask.
 
 Departs from the paper, where masks come from PRNG(seed, t): two tensors or two runs with one seed
-would share a pad.
+would share a mask.
 """
 
 import hmac
@@ -30,10 +30,10 @@ _BLOCK_BYTES = 1 << 17  # of masks that are added up at once: they stay in the c
 
 
 class Secret:
-    """Base of all secrets: they show nothing and cannot be copied by accident.
+    """Base of all secrets, which show nothing and cannot be copied by accident.
 
-    They are plain slotted classes, not dataclasses or structs, because serialisers would write the
-    secret out of those.
+    Secrets are plain slotted classes. Serialisers would write out the content of dataclasses or
+    structs.
     """
 
     __slots__ = ()
@@ -46,8 +46,9 @@ class Secret:
 
 
 class GroupKey(Secret):
-    """32 secret bytes that the clients of one run share. They are compared in constant time, not
-    hashable, and cannot be changed.
+    """32 secret bytes that the clients of one run share.
+
+    Group keys are compared in constant time, cannot be hashed, and cannot be changed.
     """
 
     __slots__ = ("_secret",)
@@ -58,18 +59,19 @@ class GroupKey(Secret):
 
     @classmethod
     def draw(cls, random_bytes: Callable[[int], bytes]) -> Self:
-        """Draw a fresh key from `random_bytes`, in production `os.urandom`."""
+        """Return a new key from `random_bytes`, in production `os.urandom`."""
         return cls(random_bytes(KEY_BYTES))
 
     @property
     def secret(self) -> bytes:
-        """The 32 bytes, for key derivation, sealing and the client's own state file."""
+        """The 32 bytes, for key derivation, sealing and the client's own store."""
         return self._secret
 
     def commitment(self, deal: bytes) -> bytes:
-        """Return 32 public bytes that no other key has, and that reveal nothing about this one.
+        """Return a commitment: 32 public bytes that no other key has, and that reveal nothing about
+        the key.
 
-        deal : digest of the Deal that the key is for.
+        deal : digest of the Deal to which the key belongs.
         """
         check_length("deal", deal, DIGEST_BYTES)
         return derive(self._secret, _COMMITMENT_LABEL + deal)
@@ -82,13 +84,13 @@ class GroupKey(Secret):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundContext:
-    """Context that everything made under the group key is bound to: a round of a run, after these
-    messages.
+    """Context to which everything made with the group key is bound: a round of a run, and its
+    transcript.
 
     plan_digest : SHA-256 of the plan, 32 bytes.
     run_id : 16 random bytes of this run, so that a second run of the plan has other masks.
     round : number of the round, from 1. The final parameters of a clustering have n_rounds + 1.
-    transcript_hash : 32 bytes that chain every broadcast so far, so that clients with different
+    transcript_hash : 32 bytes that chain all broadcasts so far, so that clients with different
         broadcasts fail to unmask.
     """
 
@@ -109,11 +111,12 @@ class RoundContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskContext(RoundContext):
-    """Context of all masks of one round. The client and its nonce distinguish the uploads of the
-    round.
+    """Context of all masks of one round.
 
-    centroids_digest : SHA-256 of the current centroids or parameters, 32 bytes, so that clients
-        with different ones fail to unmask.
+    The client and its nonce distinguish the uploads of the round.
+
+    centroids_digest : SHA-256 of the current centroids or parameters, 32 bytes. So clients with
+        different ones fail to unmask.
     """
 
     centroids_digest: bytes
@@ -124,26 +127,25 @@ class MaskContext(RoundContext):
 
     @property
     def before(self) -> bytes:
-        """Encoding up to the field that distinguishes the uploads of the round; every field has a
-        fixed width.
-        """
+        """Encoding of the fields before `upload_field`, each with a fixed width."""
         return self.plan_digest + self.run_id + self.round.to_bytes(8, "big")
 
     @property
     def after(self) -> bytes:
-        """Encoding after that field."""
+        """Encoding of the fields after `upload_field`."""
         return self.transcript_hash + self.centroids_digest
 
 
 class MaskScheme(Protocol):
-    """Masks of one client of a run: they hide its uploads, and open the sum of a round."""
+    """Masks of one client of a run, which hide its uploads and open the sum of a round."""
 
     def hide(
         self, plain: RingVector, context: MaskContext, client: str, nonce: bytes
     ) -> RingVector:
-        """Add the mask of this client's upload, which makes any `plain` uniform on the ring.
+        """Return the upload with its mask added, which makes any `plain` uniform on the ring.
 
-        nonce : 8 random bytes drawn for this upload and sent with it, so that a client restored
+        client : name of this client.
+        nonce : 8 random bytes, drawn for this upload and sent with it. So a client that is restored
             from an old copy uses other masks.
 
         Raises LocalProtocolError if the last hidden upload had the same context, client and nonce,
@@ -153,19 +155,18 @@ class MaskScheme(Protocol):
     def open(
         self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
     ) -> RingVector:
-        """Subtract the masks of the uploads of `included` from their sum.
+        """Return the sum of the uploads without their masks.
 
-        included : nonces by client.
+        included : nonce of each client whose upload is in the sum, by name.
         """
 
 
 class GroupMasks(Secret):
-    """Masks under the group key: every client can derive the masks of all. They are ChaCha20
-    keystreams, read as little-endian elements.
+    """Masks under the group key, from which every client can derive all masks.
 
-    The key of a keystream is HKDF-Expand-SHA256(group key, info = label and full context of the
-    upload). The mask of the last hidden upload is kept for its broadcast, so that it is derived
-    once.
+    A mask is a ChaCha20 keystream, read as little-endian elements. The key of a keystream is
+    HKDF-Expand-SHA256(group key, info = label and full context of the upload). The mask of the last
+    hidden upload is kept until its broadcast, so that it is derived once.
     """
 
     __slots__ = ("_group_key", "_kept", "_ring")
@@ -179,7 +180,7 @@ class GroupMasks(Secret):
     def hide(
         self, plain: RingVector, context: MaskContext, client: str, nonce: bytes
     ) -> RingVector:
-        """Add the mask of this client's upload, as in `MaskScheme`."""
+        """Return the upload with its mask added, as `MaskScheme.hide` does."""
         if self._kept is not None and self._kept[:3] == (context, client, nonce):
             raise LocalProtocolError(
                 "this mask was already used for an upload; a second upload with the same mask"
@@ -193,7 +194,7 @@ class GroupMasks(Secret):
     def open(
         self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
     ) -> RingVector:
-        """Subtract the masks of the uploads of `included` from their sum."""
+        """Return the sum of the uploads without their masks, as `MaskScheme.open` does."""
         derived = dict(included)
         match self._kept:
             case (kept_for, client, nonce, mask) if (
@@ -220,22 +221,22 @@ class GroupMasks(Secret):
 
 
 class PairwiseMasks(Secret):
-    """Masks under pair keys: of each pair of clients, one adds the pair's keystream and the other
-    subtracts it, so no third party can remove it.
+    """Masks under pair keys, which no third party can remove.
 
-    The pair masks of all clients in the key set add up to zero, those of fewer clients to a uniform
+    Of each pair of clients, one adds the pair's keystream and the other subtracts it. The pair
+    masks of all clients in the key set add up to zero, and those of fewer clients to a uniform
     value. The first client also adds a mask under the group key, which hides the sum from the
-    server. Clients subtract only this one to open the sum.
+    server. To open the sum, clients subtract only the mask under the group key.
 
     The key of a pair's keystream is HKDF-Expand-SHA256(pair key, info = label and full context).
-    The context has no nonce, because neither client knows the other's. So a round's upload is
-    hidden only once; docs/proofs/mask-secrecy.md covers stores that were restored.
+    The context has no nonce, because neither client knows the other's. So the upload of a round is
+    hidden only once. For stores that were restored see docs/proofs/mask-secrecy.md.
 
     Parameters
     ----------
-    names : of all clients in the key set, in the order of the plan.
-    client : the one that has these masks.
-    pair_keys : 32 bytes for each other client, by name.
+    names : names of all clients in the key set, in the order of the plan.
+    client : name of the client that has these masks.
+    pair_keys : pair key with each other client, 32 bytes, by name.
     """
 
     __slots__ = ("_first", "_group", "_hidden", "_pairs", "_ring")
@@ -264,7 +265,7 @@ class PairwiseMasks(Secret):
     def hide(
         self, plain: RingVector, context: MaskContext, client: str, nonce: bytes
     ) -> RingVector:
-        """Add the masks of this client's upload, as in `MaskScheme`."""
+        """Return the upload with its masks added, as `MaskScheme.hide` does."""
         if self._hidden == context:
             raise LocalProtocolError(
                 "this mask was already used for an upload; a second upload with the same mask"
@@ -282,12 +283,12 @@ class PairwiseMasks(Secret):
     def open(
         self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
     ) -> RingVector:
-        """Subtract the group mask from the sum; `included` must be the whole key set."""
+        """Return the sum without the group mask. `included` must be the whole key set."""
         return self._group.open(total, context, {self._first: included[self._first]})
 
 
 class _Pair(Secret):
-    """Keystreams of two clients, the earlier of the plan first."""
+    """Keystreams of two clients, in the order of the plan."""
 
     __slots__ = ("_names", "_streams")
 
@@ -300,8 +301,9 @@ class _Pair(Secret):
 
 
 def upload_field(client: str, nonce: bytes) -> bytes:
-    """Return the field that distinguishes the uploads of one round: the client's name with its
-    length, and the nonce.
+    """Return the field that distinguishes the uploads of one round.
+
+    It consists of the client's name, with its length, and the nonce.
     """
     check_length("upload_nonce", nonce, UPLOAD_NONCE_BYTES)
     return name_field(client) + nonce
@@ -311,7 +313,7 @@ def upload_field(client: str, nonce: bytes) -> bytes:
     maxsize=2048
 )  # more than a plan has clients; every client asks for every other in every round
 def name_field(name: str) -> bytes:
-    """Return a client's name with its length before it."""
+    """Return a client's name, preceded by its length."""
     return length_prefixed(encode_name(name))
 
 

@@ -1,14 +1,14 @@
-"""Key that two clients of a run share, secure against a listener with a quantum computer too, and
-the keys from which they derive it.
+"""Key that two clients of a run share, and the keys from which the clients derive it.
 
-Every client draws `RunKeys` and sends the public halves in its Hello. Of each pair of clients, the
-earlier in the plan encapsulates to the other's ML-KEM-768 key. Both derive a `PairKey` from that
-secret and from X25519, so a listener must break both:
+The key is secret even from a listener with a quantum computer. Every client draws `RunKeys` and
+sends the public halves in its Hello. Of each pair of clients, the earlier one in the plan
+encapsulates to the other's ML-KEM-768 key. Both derive a `PairKey` from the encapsulated secret and
+from X25519. So a listener must break both:
 
     pair key | HMAC key = HKDF-SHA256(ML-KEM secret | X25519 secret, salt = label, info = everything
     both must agree on)
 
-ML-KEM answers a changed ciphertext with another secret and no error, so the ciphertext has an HMAC.
+ML-KEM answers a changed ciphertext with another secret and no error. So the ciphertext has an HMAC.
 """
 
 import hashlib
@@ -46,12 +46,12 @@ EXCHANGE_KEY_BYTES = 32
 ENCAPSULATION_KEY_BYTES = 1184
 CIPHERTEXT_BYTES = 1088
 CHECKED_BYTES = CIPHERTEXT_BYTES + 32
-"""Ciphertext, HMAC-SHA256."""
+"""Length of a ciphertext with its HMAC-SHA256."""
 PAIR_MESSAGE_BYTES = CHECKED_BYTES + 64
-"""Ciphertext, HMAC-SHA256, Ed25519 signature of the client that made the key."""
+"""Length of a ciphertext with its HMAC-SHA256 and the Ed25519 signature of its maker."""
 RUN_KEYS_BYTES = 128
 SEALED_BYTES = 12 + KEY_BYTES + 16
-"""Nonce, encrypted group key, Poly1305 tag."""
+"""Length of nonce, encrypted group key and Poly1305 tag."""
 
 _SEED_BYTES = 64  # d | z of FIPS 203
 _PAIR_LABEL = b"fastlloyd/v1/pair-key"
@@ -84,8 +84,8 @@ class RunKeys(Secret):
     """Keys that a client draws for one run: X25519 (RFC 7748), ML-KEM-768 (FIPS 203) and Ed25519
     (RFC 8032).
 
-    The first two are for the keys that it shares with other clients. The third, the run key, signs
-    its messages after the Hello.
+    The first two serve to derive the keys that the client shares with others. The third, the run
+    key, signs the client's messages after the Hello.
     """
 
     __slots__ = ("_decapsulation", "_exchange", "_run")
@@ -100,12 +100,12 @@ class RunKeys(Secret):
 
     @classmethod
     def draw(cls, random_bytes: Callable[[int], bytes]) -> Self:
-        """Make fresh keys from `random_bytes`, in production `os.urandom`."""
+        """Return new keys from `random_bytes`, in production `os.urandom`."""
         return cls.from_private_bytes(random_bytes(RUN_KEYS_BYTES))
 
     @classmethod
     def from_private_bytes(cls, secret: bytes) -> Self:
-        """Restore the keys whose `private_bytes` were stored."""
+        """Return the keys with these `private_bytes`."""
         check_length("the keys of a run", secret, RUN_KEYS_BYTES)
         check_supported()
         from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
@@ -118,7 +118,9 @@ class RunKeys(Secret):
         )
 
     def private_bytes(self) -> bytes:
-        """128 secret bytes (X25519, seed of ML-KEM, Ed25519), only for the store of their owner."""
+        """Return 128 secret bytes (X25519, seed of ML-KEM, Ed25519), only for the store of their
+        owner.
+        """
         return (
             self._exchange.private_bytes_raw()
             + self._decapsulation.private_bytes_raw()
@@ -127,34 +129,37 @@ class RunKeys(Secret):
 
     @property
     def exchange_key(self) -> bytes:
-        """32-byte public key of X25519."""
+        """Public key of X25519, 32 bytes."""
         return self._exchange.public_key().public_bytes_raw()
 
     @property
     def encapsulation_key(self) -> bytes:
-        """1184-byte public key of ML-KEM-768."""
+        """Public key of ML-KEM-768, 1184 bytes."""
         return self._decapsulation.public_key().public_bytes_raw()
 
     @property
     def run_key(self) -> bytes:
-        """32-byte public key of Ed25519, for `keys.verify`."""
+        """Public key of Ed25519, 32 bytes, for `keys.verify`."""
         return self._run.public_key().public_bytes_raw()
 
     def sign(self, message: bytes) -> bytes:
-        """Sign `message`, which names its own purpose, with the run key; 64 bytes."""
+        """Return the signature of a message with the run key, 64 bytes. The message must name its
+        purpose.
+        """
         return self._run.sign(message)
 
     def exchange(self, public: bytes) -> bytes:
-        """Return the X25519 secret with another client's `exchange_key`, 32 bytes. Raises an error
-        for a key with which that secret is all zero.
+        """Return the X25519 secret with another client's `exchange_key`, 32 bytes.
+
+        Raises RemoteProtocolError if the secret would be all zero.
         """
         return _exchange(self._exchange, public)
 
     def decapsulate(self, ciphertext: bytes) -> bytes:
         """Return the 32 bytes that another client encapsulated to these keys.
 
-        A ciphertext that was changed, or made for other keys, gives other bytes and no error (FIPS
-        203, implicit rejection).
+        If the ciphertext was changed or made for other keys, the result is other bytes, without an
+        error (FIPS 203, implicit rejection).
         """
         if len(ciphertext) != CIPHERTEXT_BYTES:
             raise RemoteProtocolError(
@@ -165,22 +170,23 @@ class RunKeys(Secret):
 
 
 def encapsulate(public: bytes) -> tuple[bytes, bytes]:
-    """Return a fresh 32-byte secret and its 1088-byte ciphertext for another client's
-    `encapsulation_key`.
+    """Return a new 32-byte secret and its 1088-byte ciphertext.
 
-    The library draws the secret from the system's randomness and takes no seed.
+    The library draws the secret from the system's random source and takes no seed.
+
+    public : `encapsulation_key` of another client.
     """
     return _encapsulation_key(public).encapsulate()
 
 
 def check_run_keys(exchange_key: bytes, encapsulation_key: bytes, run_key: bytes) -> None:
-    """Raise RemoteProtocolError unless these public keys are safe to share secrets with, and only
-    their owner can sign.
+    """Raise RemoteProtocolError unless these public keys can give secrets and signatures of their
+    owner alone.
 
-    An X25519 key of low order gives zero with every private key (RFC 7748, section 6.1), so one
-    private key shows it. An ML-KEM key encodes only numbers below 3329 (FIPS 203, section 7.2).
-    Under an Ed25519 key of low order any party can sign; it is recognised as the X25519 key of the
-    same order (RFC 7748, section 4.1).
+    An X25519 key of low order gives zero with every private key (RFC 7748, section 6.1). So a test
+    with one private key finds it. An ML-KEM key encodes only numbers below 3329 (FIPS 203, section
+    7.2). Under an Ed25519 key of low order any party can sign. The test converts it to the X25519
+    key of the same order (RFC 7748, section 4.1).
     """
     any_key = X25519PrivateKey.from_private_bytes(bytes(EXCHANGE_KEY_BYTES))
     _exchange(any_key, exchange_key)
@@ -194,8 +200,10 @@ def check_run_keys(exchange_key: bytes, encapsulation_key: bytes, run_key: bytes
 
 
 def _montgomery(ed25519_key: bytes) -> bytes:
-    """Return u = (1 + y) / (1 - y): the point of edwards25519 on curve25519 without its sign, or 0
-    for the neutral point.
+    """Return the X25519 key of an Ed25519 key's point, u = (1 + y) / (1 - y), or 0 for the neutral
+    point.
+
+    The sign of the point is lost.
     """
     p = 2**255 - 19
     y = int.from_bytes(ed25519_key, "little") % 2**255
@@ -225,13 +233,13 @@ def _encapsulation_key(public: bytes) -> "MLKEM768PublicKey":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairContext:
-    """Context on which two clients must agree to share a key: the run, their names, and the Hellos
-    they were shown.
+    """Context on which two clients must agree to share a key.
 
-    plan_digest : 32 bytes.
-    run_id : 16 bytes.
-    earlier, later : names, in the order of the plan.
-    earlier_hello, later_hello : SHA-256 of the encoded Hellos, 32 bytes each.
+    plan_digest : digest of the plan, 32 bytes.
+    run_id : id of the run, 16 bytes.
+    earlier, later : names of the two clients, in the order of the plan.
+    earlier_hello, later_hello : SHA-256 of their encoded Hellos, as this client received them, 32
+        bytes each.
     """
 
     plan_digest: bytes
@@ -253,12 +261,12 @@ class PairContext:
 
     @property
     def names(self) -> tuple[bytes, bytes]:
-        """Both names in UTF-8, in the order of the plan."""
+        """Names of both clients in UTF-8, in the order of the plan."""
         return encode_name(self.earlier), encode_name(self.later)
 
 
 class PairKey(Secret):
-    """Secret that only two clients of one run know; both derive the same one, in either role."""
+    """Secret that only two clients of one run know. Both derive the same secret."""
 
     __slots__ = ("_context", "_mac_key", "_secret")
 
@@ -297,14 +305,16 @@ class PairKey(Secret):
 
     @property
     def secret(self) -> bytes:
-        """32 bytes from which both clients derive their masks, under a separate label for each
+        """32 bytes from which both clients derive their masks, with a separate label for each
         purpose.
         """
         return self._secret
 
     def message(self, ciphertext: bytes) -> bytes:
-        """Return the message that the earlier client signs for the later one: the ciphertext, and
-        an HMAC that proves that both derive the same key from it.
+        """Return the message that the earlier client signs for the later one.
+
+        It consists of the ciphertext and an HMAC. The HMAC proves that both derive the same key
+        from the ciphertext.
         """
         return ciphertext + hmac.digest(self._mac_key, ciphertext, hashlib.sha256)
 
@@ -319,19 +329,20 @@ class PairKey(Secret):
             )
 
     def seal(self, group_key: GroupKey, deal: bytes) -> bytes:
-        """Encrypt the group key for the later client: 60 bytes that only it can open, and only for
-        this Deal.
+        """Return the group key, encrypted for the later client, 60 bytes.
 
-        The nonce is a keyed hash of the group key. So the same key gives the same bytes again, and
-        another key gives another nonce. No restart of the dealer can encrypt two keys under one
-        nonce.
+        Only the later client can open it, and only for this Deal. The nonce is a keyed hash of the
+        group key. So the same key gives the same bytes again, and another key gives another nonce.
+        No restart of the dealer can encrypt two keys under one nonce.
+
+        deal : digest of the Deal.
         """
         cipher, nonce_key, bound = self._box_keys(deal)
         nonce = hmac.digest(nonce_key, group_key.secret, hashlib.sha256)[:12]
         return nonce + cipher.encrypt(nonce, group_key.secret, bound)
 
     def open(self, box: bytes, deal: bytes) -> GroupKey:
-        """Decrypt the group key that the earlier client sealed.
+        """Return the group key that the earlier client sealed.
 
         Raises RemoteProtocolError if the box is not for this key and this Deal.
         """
@@ -349,8 +360,9 @@ class PairKey(Secret):
             ) from None
 
     def _box_keys(self, deal: bytes) -> tuple[ChaCha20Poly1305, bytes, bytes]:
-        """Return cipher and nonce key of the box, and its associated data: run, sender, recipient,
-        and digest of the Deal.
+        """Return cipher, nonce key and associated data of the box.
+
+        The associated data are plan, run, sender, recipient, and digest of the Deal.
         """
         check_length("deal", deal, DIGEST_BYTES)
         bound = length_prefixed(

@@ -1,10 +1,10 @@
 """Rings Z_2^32 and Z_2^64 in which masked sums are added up, and the proof that no opened sum
 wraps.
 
-A mask is uniform on the whole ring, so every masked value is uniform. That needs arithmetic that
-wraps, as uint32 and uint64 do. The opened sum is read as the representative nearest to zero, which
-is right as long as its magnitude is below half the ring. `RingLoad` computes the bits that takes,
-from public numbers only.
+A mask is uniform on the whole ring, so every masked value is uniform. This needs arithmetic that
+wraps, as uint32 and uint64 do. The opened sum is read as the representative nearest to zero. The
+representative is the true sum if its magnitude is below half the ring. `RingLoad` computes, from
+public numbers only, how many bits this takes.
 
 Departs from the paper, whose ring always has 32 bits: 64 is the default, and a width that could
 wrap is refused.
@@ -27,16 +27,16 @@ from fastlloyd.errors import LocalProtocolError, OverflowRisk, PlanError, Remote
 RingVector = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
 WRAP_PROBABILITY_BITS: Final = 40
-"""A plan is accepted when the probability that any opened value of the whole run wraps is below
-2**-40.
+"""Base-2 logarithm of the allowed probability, negated. A plan is accepted if any opened value of
+the whole run wraps with probability below 2**-40.
 """
 
 
 class Ring(enum.Enum):
     """Integers modulo 2**bits, in little-endian unsigned arrays.
 
-    bits, itemsize : width of an element in bits, in bytes. dtype : little-endian unsigned integers
-        of this width.
+    bits, itemsize : width of an element in bits and in bytes.
+    dtype : little-endian unsigned integers of this width.
     """
 
     Z32 = 32
@@ -51,17 +51,17 @@ class Ring(enum.Enum):
 
     @classmethod
     def of(cls, bits: int) -> "Ring":
-        """Return the ring of `bits` bits: 32 or 64."""
+        """Return the ring with `bits` bits. Raises PlanError unless they are 32 or 64."""
         for ring in cls:
             if ring.bits == bits:
                 return ring
         raise PlanError(f"ring_bits = {bits} is not supported; choose 32 or 64")
 
     def wrap(self, values: npt.NDArray[np.int64]) -> RingVector:
-        """Reduce int64 `values` modulo 2**bits; the shape is kept.
+        """Return the int64 values modulo 2**bits, in the same shape.
 
-        Only int64 is accepted: a float or narrower array was rounded or cut before, which must not
-        go unnoticed.
+        Raises LocalProtocolError for any other dtype. A float or a narrower array was rounded or
+        cut before, which must not remain unnoticed.
         """
         if values.dtype != np.int64:
             raise LocalProtocolError(
@@ -71,30 +71,33 @@ class Ring(enum.Enum):
         return values.view(np.uint64).astype(self.dtype)
 
     def centre(self, elements: RingVector) -> npt.NDArray[np.int64]:
-        """Return the representative of each element in [-2**(bits - 1), 2**(bits - 1)); the shape
-        is kept.
+        """Return the representative of each element in [-2**(bits - 1), 2**(bits - 1)), in the same
+        shape.
         """
         self._check(elements)
         return elements.view(f"<i{self.itemsize}").astype(np.int64)
 
     def add(self, left: RingVector, right: RingVector) -> RingVector:
-        """Return the sum modulo 2**bits, elementwise; the shapes are equal."""
+        """Return the sum modulo 2**bits, element by element. The shapes must be equal."""
         self._check(left, right)
         return np.asarray(np.add(left, right, dtype=self.dtype))
 
     def accumulate(self, total: RingVector, data: bytes) -> None:
-        """Add a vector, encoded as for `from_bytes`, modulo 2**bits and in place."""
+        """Add an encoded vector to `total`, modulo 2**bits and in place.
+
+        data : vector, encoded as for `from_bytes`.
+        """
         words = self.from_bytes(data, total.size)
         self._check(total, words)
         np.add(total, words, out=total)
 
     def subtract(self, left: RingVector, right: RingVector) -> RingVector:
-        """Return the difference modulo 2**bits, elementwise; the shapes are equal."""
+        """Return the difference modulo 2**bits, element by element. The shapes must be equal."""
         self._check(left, right)
         return np.asarray(np.subtract(left, right, dtype=self.dtype))
 
     def to_bytes(self, elements: RingVector) -> bytes:
-        """Return little-endian elements in C order, `itemsize` bytes each."""
+        """Return the elements as bytes, little-endian in C order, `itemsize` bytes each."""
         self._check(elements)
         return elements.tobytes()
 
@@ -112,8 +115,9 @@ class Ring(enum.Enum):
         return np.zeros(length, dtype=self.dtype)
 
     def sum_of_bytes(self, vectors: Sequence[bytes], length: int) -> RingVector:
-        """Return the sum modulo 2**bits of vectors, encoded as for `from_bytes`, each of exactly
-        `length` elements.
+        """Return the sum of encoded vectors modulo 2**bits.
+
+        vectors : vectors of exactly `length` elements, each encoded as for `from_bytes`.
         """
         rows = self.from_bytes(b"".join(vectors), len(vectors) * length).reshape(
             len(vectors), length
@@ -134,11 +138,10 @@ class Ring(enum.Enum):
 
 
 class Load(NamedTuple):
-    """Largest magnitude that one record adds to an entry of an answer, and the scale of the entry's
-    total noise.
+    """Largest numbers of an entry of an answer, over all rounds.
 
-    Both have the same units, and are the largest over all rounds. The scale is that of all clients'
-    shares together.
+    bound : largest magnitude that one record adds to the entry.
+    scale : scale of the entry's total noise, of all clients together, in the same units.
     """
 
     bound: int
@@ -157,25 +160,24 @@ class RingLoad:
         n_records * bound + sqrt(2 L) * scale + M / 2        (Gaussian)
         n_records * bound + L * scale + M / 2                (geometric)
 
-    in magnitude with probability below 2**-40 / K. The data part has a strict bound. A Gaussian X
-    of standard deviation s has P(|X| > z s) < 2 exp(-z**2 / 2), and a two-sided geometric P(|X| >
-    t) < 2 exp(-t / b). Both equal 2**-40 / K here. M roundings shift a sum by at most M / 2. So any
-    of the K values of the run exceeds its bound with probability below 2**-40 (union bound).
-    Without some clients there are fewer data and less noise, so the bound holds for every included
-    set.
+    in magnitude with probability below 2**-40 / K. The first term is a strict bound of the exact
+    sum. A Gaussian X of standard deviation s has P(|X| > z s) < 2 exp(-z**2 / 2). A two-sided
+    geometric X has P(|X| > t) < 2 exp(-t / b). Both right sides equal 2**-40 / K here. M roundings
+    shift a sum by at most M / 2. So any of the K values of the run exceeds its bound with
+    probability below 2**-40 (union bound). If clients are missing, there are fewer records and less
+    noise. So the bound is valid for every included set.
 
     n_records : public cap on the records of all clients together.
-    sums : of one coordinate of a sum, in grid units.
-    counts : of a count, where one record is 2**c on a grid of 2**-c.
-    loss : of the loss, in units of its own, or 0 if none is estimated.
-    others : of all other parts of answers, each in units of its own.
-    n_rounding_terms : number of separately rounded draws in one value: the number of clients in
-        `client-noise`, 1 in `server-noise`.
-    n_released : number of values opened in the whole run: rounds times clusters times (features +
-        1), and the loss.
-    noise : law of the noise. Gaussian: a sum of Gaussians, each rounded to an integer. The scale is
-        the standard deviation. LAPLACE: one two-sided geometric draw, P(x) proportional to
-        exp(-abs(x) / b). The scale is b.
+    sums : load of one coordinate of a sum, in grid units.
+    counts : load of a count, in units of 2**-c records, so that one record is 2**c.
+    loss : load of the loss, in its own units, or 0 if no loss is estimated.
+    others : loads of all other parts of answers, each in its own units.
+    n_rounding_terms : number of separately rounded draws in one value. It is the number of clients
+        in `client-noise`, and 1 in `server-noise`.
+    n_released : number of values opened in the whole run.
+    noise : law of the noise. GAUSSIAN: a sum of Gaussians, each rounded to an integer, and the
+        scale is the standard deviation. LAPLACE: one two-sided geometric draw, P(x) proportional to
+        exp(-abs(x) / b), and the scale is b.
     """
 
     n_records: int
@@ -203,8 +205,10 @@ class RingLoad:
 
     @property
     def required_bits(self) -> int:
-        """Smallest width w such that every opened value is below 2**(w - 1) in magnitude, except
-        with probability 2**-40.
+        """Smallest width w of a ring in which no opened value wraps, except with probability
+        2**-40.
+
+        Opened values are below 2**(w - 1) in magnitude.
         """
         largest = max(
             self.n_records * bound + self.noise_reach(scale) for bound, scale in self._coordinates()
@@ -212,7 +216,9 @@ class RingLoad:
         return largest.bit_length() + 1
 
     def largest_n_records(self, ring: Ring) -> int:
-        """Return the largest cap on records with which this load fits `ring`; 0 if none does."""
+        """Return the largest cap on records with which this load fits the ring, or 0 if no cap
+        does.
+        """
         room = (1 << (ring.bits - 1)) - 1
         caps = [
             (room - self.noise_reach(scale)) // bound
@@ -222,11 +228,12 @@ class RingLoad:
         return max(0, min(caps, default=0))
 
     def with_fewer_fractional_bits(self, fewer: int) -> "RingLoad":
-        """Return a bound on the load of the same run on a grid 2**fewer times coarser.
+        """Return a bound on the load of the same run on a grid that is coarser by the factor
+        2**fewer.
 
         The coarser grid has its own bound and scale, each rounded up by at most one unit. Counts
-        have a grid of their own, which stays. In the loss a record counts for no more than in a
-        sum, and the noise follows.
+        have a grid of their own, which stays the same. In the loss, a record adds no more than in a
+        sum, and the noise is scaled accordingly.
         """
         sums = Load(-(-self.sums.bound >> fewer), Fraction(self.sums.scale) / 2**fewer + 1)
         bound, scale = min(self.loss.bound, sums.bound), self.loss.scale
@@ -234,8 +241,9 @@ class RingLoad:
         return replace(self, sums=sums, loss=loss)
 
     def noise_reach(self, scale: Fraction) -> int:
-        """Return an integer that one opened value's noise exceeds in magnitude with probability
-        below 2**-40 / n_released.
+        """Return an integer that the noise of one opened value rarely exceeds in magnitude.
+
+        The probability is below 2**-40 / n_released.
         """
         exponent = _tail_exponent(self.n_released)
         if self.noise is Noise.LAPLACE:
@@ -249,10 +257,12 @@ class RingLoad:
 
 
 def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
-    """Return the ring of this many bits, if the load fits.
+    """Return the ring with `bits` bits, if the load fits.
 
-    fractional_bits : of the plan. Raises `OverflowRisk` if the load does not fit, and names a cap
-        on records and a number of fractional bits that do.
+    fractional_bits : number of fractional bits in the plan.
+
+    Raises OverflowRisk if the load does not fit. The message names a cap on records and a number of
+    fractional bits with which it fits.
     """
     ring, required_bits = Ring.of(bits), load.required_bits
     if required_bits <= ring.bits:
@@ -292,8 +302,9 @@ _LOG_BITS: Final = 192
 
 
 def _artanh(numerator: int, denominator: int) -> int:
-    """Return artanh(z) = z + z**3 / 3 + ... for 0 <= z <= 1/3, in units of 2**-192; it is less than
-    200 units too small.
+    """Return artanh(z) = z + z**3 / 3 + ... for 0 <= z <= 1/3, in units of 2**-192.
+
+    The result is too small by less than 200 units.
     """
     power, total, k = (numerator << _LOG_BITS) // denominator, 0, 1
     while power:

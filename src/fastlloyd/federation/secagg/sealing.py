@@ -1,9 +1,9 @@
-"""Sealing of the next query's parameters, from one client to all: the server relays them and cannot
-read them.
+"""Sealing of the next query's parameters by one client for all clients.
 
-Every sealing has a key of its own, derived from the group key, from everything that the parameters
-are for, and from fresh random bytes. So the constant nonce is never used twice under one key, even
-after a restart or a restored copy.
+The server relays the sealed parameters and cannot read them. Every sealing has a key of its own. It
+is derived from the group key, from everything that the parameters are for, and from new random
+bytes. So the constant nonce is never used twice under one key, even after a restart or a restored
+copy.
 """
 
 from typing import Final
@@ -24,11 +24,14 @@ _NONCE = bytes(12)  # the key is used once
 def seal_parameters(
     group_key: GroupKey, context: RoundContext, client: str, salt: bytes, plain: bytes
 ) -> bytes:
-    """Encrypt for the clients that have the group key and have seen the same transcript; the result
-    is 16 bytes longer than `plain`.
+    """Return the parameters, encrypted for the clients that have the group key and the same
+    transcript.
 
-    context : of the round whose query the parameters are for. client : name of the client that
-        computed them. salt : 16 random bytes, drawn for this sealing and sent with it.
+    The result is 16 bytes longer than `plain`.
+
+    context : context of the round whose query has the parameters.
+    client : name of the client that computed them.
+    salt : 16 random bytes, drawn for this sealing and sent with it.
     """
     key, bound = _key(group_key, context, client, salt)
     return key.encrypt(_NONCE, plain, bound)
@@ -37,9 +40,9 @@ def seal_parameters(
 def open_parameters(
     group_key: GroupKey, context: RoundContext, client: str, salt: bytes, box: bytes
 ) -> bytes:
-    """Decrypt the output of `seal_parameters`.
+    """Return the parameters that `seal_parameters` encrypted.
 
-    Raises RemoteProtocolError if anything differs from what the sealing was bound to.
+    Raises RemoteProtocolError if key, context, client or salt differ from those of the sealing.
     """
     key, bound = _key(group_key, context, client, salt)
     try:
@@ -54,8 +57,8 @@ def open_parameters(
 def _key(
     group_key: GroupKey, context: RoundContext, client: str, salt: bytes
 ) -> tuple[ChaCha20Poly1305, bytes]:
-    """Return the key of one sealing, and the injective encoding of everything that it is bound
-    to.
+    """Return the key of one sealing, and the injective encoding of all inputs to which it is
+    bound.
     """
     check_length("salt", salt, SALT_BYTES)
     bound = length_prefixed(
