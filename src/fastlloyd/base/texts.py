@@ -17,9 +17,8 @@ _LINE: Final = re.compile(
 def decoded(data: bytes, source: object, otherwise: str) -> str:
     """Return the text of a UTF-8 file, without a byte order mark.
 
-    otherwise : what to do with a file that is not text, for the message.
-
-    Raises ValueError. Its message is the end of a sentence that begins with the name of the file.
+    source : name of the file, for messages. otherwise : says what to do with a file that is not
+        text. Raises ValueError.
     """
     if data.startswith(_UTF_16) or b"\0" in data[:64]:
         raise ValueError(
@@ -32,10 +31,10 @@ def decoded(data: bytes, source: object, otherwise: str) -> str:
         raise ValueError(f"{source} is not a text file; {otherwise}") from None
 
 
-def changed_on_its_way(text: str) -> str:
-    """Return what a mail program did to a text that is no longer TOML, as the end of a sentence.
+def changed_on_its_way(text: str, source: object) -> str:
+    """Return a sentence that says what a mail program did to a text that is no longer TOML.
 
-    Returns "" if no such change is found. The sentence quotes no part of the text.
+    The sentence is "" if nothing of the kind is seen. It quotes no part of the text.
     """
     lines = text.splitlines()
     if any(line.startswith(">") for line in lines):
