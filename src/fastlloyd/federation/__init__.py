@@ -1,1 +1,3 @@
-"""One run of several organisations: identities, plans, masks, messages, stores and transports."""
+"""Federated runs of several organisations: identities, plans, masks, messages, stores and
+transports.
+"""

@@ -74,8 +74,8 @@ def check_name(dataset: DataSet, ledger: History, where: str) -> None:
     """Raise BudgetError unless the ledger knows the data set or the owner says that it is new and
     the ledger has no run and no limit of it.
 
-    A name unknown by mistake would have no limit and no earlier runs. where : name of the ledger,
-    for the message.
+    A name unknown by mistake would have no limit and no earlier runs.
+    where : name of the ledger, for the message.
     """
     known = known_datasets(ledger)
     is_known = ledger.called(dataset.name) in known

@@ -75,9 +75,11 @@ def deal_persons(
 ) -> list[Records]:
     """Return the records of each client, in the order of the plan, for rows in memory.
 
-    X : grid points (n, n_features). ids : one per row. Raises DataError for more persons than the
-        plan or a client's cap allows; a person counts at every client that may have rows of the
-        person.
+    X : grid points (n, n_features).
+    ids : one per row.
+
+    Raises DataError for more persons than the plan or a client's cap allows; a person counts at
+    every client that may have rows of the person.
     """
     m = plan.mechanism
     numbers: dict[bytes, int] = {}
@@ -102,7 +104,9 @@ def deal_persons_in_passes(
     """Return the same as `deal_persons`, for rows that are read in passes: one pass now, and one
     for each query.
 
-    source : name of the rows, for messages. Raises DataError, and any error in reading the rows.
+    source : name of the rows, for messages.
+
+    Raises DataError, and any error in reading the rows.
     """
     dealt = DealtPersons(rows, plan.mechanism, _deal_of(plan, random_bytes), source=source)
     passes = _SharedPasses(dealt)

@@ -33,8 +33,8 @@ Block = RealArray | ColumnBlock
 class Fingerprint:
     """Fingerprint of a set of records.
 
-    digest : `RecordsHash`, 32 bytes, which does not depend on ids. of_persons : `PersonsHash` of
-        records and ids, or None without ids.
+    digest : `RecordsHash`, 32 bytes, which does not depend on ids.
+    of_persons : `PersonsHash` of records and ids, or None without ids.
     """
 
     digest: bytes
@@ -81,8 +81,8 @@ class Lanes:
     def __call__(self, block: Block, *words: Words) -> Words:
         """Return the sums of the lanes over a block of records, modulo 2**64, uint64 (4,).
 
-        block : (n, number of columns), float32 or float64 in original units. words : additional
-            words, uint64 (n,) each.
+        block : (n, number of columns), float32 or float64 in original units.
+        words : additional words, uint64 (n,) each.
         """
         columns = block.arrays if isinstance(block, ColumnBlock) else block.T
         sums = np.zeros(_LANES, dtype=np.uint64)

@@ -87,8 +87,9 @@ def place(named: Path | None = None) -> Path:
 class Counted(NamedTuple):
     """Place at which a run counts.
 
-    path : of the ledger. began : time of the ledger's first event, UTC seconds since 1970. n_runs :
-        number of runs in it, including this one.
+    path : of the ledger.
+    began : time of the ledger's first event, UTC seconds since 1970.
+    n_runs : number of runs in it, including this one.
     """
 
     path: Path
@@ -99,8 +100,9 @@ class Counted(NamedTuple):
 class Charge:
     """Central run that was charged whole.
 
-    sums : epsilon spent on its data set, including this run. counted : ledger of the run. stages :
-        costs of its stages at most, in order.
+    sums : epsilon spent on its data set, including this run.
+    counted : ledger of the run.
+    stages : costs of its stages at most, in order.
     """
 
     def __init__(
@@ -128,7 +130,8 @@ class Charge:
 
 
 class HoldersLedger:
-    """Ledger at `path`. say : receives a note when the ledger is made.
+    """Ledger at `path`.
+    say : receives a note when the ledger is made.
 
     identity : of the ledger that is meant; None accepts any.
     """
@@ -345,8 +348,9 @@ class HoldersLedger:
     ) -> Counted:
         """Count a run that a client is about to join, durably, with all other events of its store.
 
-        reserved : next event of the client's store; None if the store has the run. Raises
-            BudgetError and StateError as `charged` does.
+        reserved : next event of the client's store; None if the store has the run.
+
+        Raises BudgetError and StateError as `charged` does.
         """
         mine = own_run_id(run_id, client.identity)
         with self.opened(new=dataset.is_new) as store:
@@ -394,7 +398,8 @@ class HoldersLedger:
         """Raise the error that `enter` would raise for a run of this cost that is not in the
         client's store; nothing is written.
 
-        client : path of its store, which need not exist. identity : its signing key.
+        client : path of its store, which need not exist.
+        identity : its signing key.
         """
         now, mine = self.history(), own_run_id(run_id, identity)
         if mine not in now.runs:

@@ -93,9 +93,12 @@ def simulate(
 ) -> ClientResult:
     """Run a plan in this process and return the result that all clients share.
 
-    records : per client, in the order of the plan. drops : chosen before the run and without a look
-        at the records, otherwise the guarantee does not hold. noise : None for the system's. Raises
-        PlanError for drops outside the run, and FastLloydError if the run ends without a result.
+    records : per client, in the order of the plan.
+    drops : chosen before the run and without a look at the records, otherwise the guarantee does
+        not hold.
+    noise : None for the system's.
+
+    Raises PlanError for drops outside the run, and FastLloydError if the run ends without a result.
     """
     check_drops(plan, drops)
     noise, shared = SystemNoise() if noise is None else noise, partial(_SharedMasks, {})

@@ -20,8 +20,9 @@ from fastlloyd.mechanisms.two_stages import TwoStages
 
 
 class Bill(NamedTuple):
-    """Charge of a job. stages : cost of its one stage, or of its two at most. digest : of the
-    settings of the first.
+    """Charge of a job.
+    stages : cost of its one stage, or of its two at most.
+    digest : of the settings of the first.
     """
 
     stages: tuple[PlannedCost, ...]
@@ -31,7 +32,9 @@ class Bill(NamedTuple):
     def of(cls, job: AnyRun | TwoStages | Plan, rows_are: str | None) -> "Bill":
         """Return the bill of a run, of its two stages, or of a whole federated run.
 
-        rows_are : as in `ledger.run_cost`. Raises BudgetError for a run without noise.
+        rows_are : as in `ledger.run_cost`.
+
+        Raises BudgetError for a run without noise.
         """
         if isinstance(job, TwoStages):
             return cls(stage_costs(job, rows_are), job.first.digest)
@@ -43,9 +46,10 @@ class Bill(NamedTuple):
 class Charged(NamedTuple):
     """Job that is charged, or not counted.
 
-    drawing : called with the number of each round, from 0, before its noise is drawn. later :
-        returns the same for the second stage, from its mechanism. accounts : sums of the data set,
-        including this job. counted : the ledger, or None.
+    drawing : called with the number of each round, from 0, before its noise is drawn.
+    later : returns the same for the second stage, from its mechanism.
+    accounts : sums of the data set, including this job.
+    counted : the ledger, or None.
     """
 
     drawing: Drawing = lambda _: None
@@ -57,8 +61,9 @@ class Charged(NamedTuple):
 class BudgetAccount(NamedTuple):
     """Data set, in its holder's ledger, that jobs are charged to.
 
-    ledger : the file, or None for the holder's default. identity : of the ledger that is meant, or
-        None for any. by : name of the command or estimator that charges.
+    ledger : the file, or None for the holder's default.
+    identity : of the ledger that is meant, or None for any.
+    by : name of the command or estimator that charges.
     """
 
     dataset: DataSet

@@ -42,7 +42,9 @@ class BoundsRequest:
     def prepare(self, faults: Faults | None = None) -> "PreparedBounds":
         """Read what may be read, and plan the run; spends nothing.
 
-        faults : those that the caller has noted before. Raises Problems with every fault.
+        faults : those that the caller has noted before.
+
+        Raises Problems with every fault.
         """
         faults = Faults() if faults is None else faults
         check_bounds_run(self.choices, faults)

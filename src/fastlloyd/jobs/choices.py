@@ -128,8 +128,8 @@ class ClusteringChoices(GuaranteeChoices):
     """Choices of a clustering, as plain values. None leaves a choice to preset and planner.
 
     bounds : public bounds, or FROM_DATA; PRIVATE or None if they are to be found in value_range.
-    algorithm : its name, or itself. varied : fields of the algorithm to replace, by name. The
-    others are those of `Settings`.
+    algorithm : its name, or itself.
+    varied : fields of the algorithm to replace, by name. The others are those of `Settings`.
     """
 
     n_clusters: int

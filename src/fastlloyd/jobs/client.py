@@ -49,10 +49,11 @@ N_TRIED: Final = 1 << 14
 class ClientRequest:
     """Request of a client to take part in a run. Nothing is read or checked before `prepare`.
 
-    member : the client's identity. account : data set, and the ledger that counts it beside the
-        client's store. store : file of the client's runs, made if it does not exist. data,
-        unit_column, missing, engine : as in `FileSource`. outside : "clip" or "refuse", for a value
-        outside the bounds.
+    member : the client's identity.
+    account : data set, and the ledger that counts it beside the client's store.
+    store : file of the client's runs, made if it does not exist.
+    data, unit_column, missing, engine : as in `FileSource`.
+    outside : "clip" or "refuse", for a value outside the bounds.
     """
 
     plan: Plan
@@ -68,7 +69,9 @@ class ClientRequest:
     def prepare(self, faults: Faults | None = None) -> "PreparedClient":
         """Open the records, and ask the ledger; spends nothing and makes no file.
 
-        faults : those that the caller has noted before. Raises Problems with every fault.
+        faults : those that the caller has noted before.
+
+        Raises Problems with every fault.
         """
         faults = Faults() if faults is None else faults
         m = self.plan.mechanism
@@ -136,8 +139,9 @@ def at_once(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 class Rehearsal(NamedTuple):
-    """Findings of a rehearsal. limits : limits that apply to the run. seconds : duration of a
-    pass.
+    """Findings of a rehearsal.
+    limits : limits that apply to the run.
+    seconds : duration of a pass.
     """
 
     limits: list[Limit]
@@ -256,7 +260,9 @@ class PreparedClient(NamedTuple):
 def own_records(
     source: TableSource, run: AnyRun, outside: Outside, key: bytes, watch: Watch = nobody
 ) -> "Iterator[OwnRecords]":
-    """Yield the records of a client, prepared for its run. key : of the fingerprint."""
+    """Yield the records of a client, prepared for its run.
+    key : of the fingerprint.
+    """
     known = RecordsHash(key, source.columns)
     whose = PersonsHash(key, source.columns) if source.has_ids else None
 
@@ -272,8 +278,8 @@ def own_records(
 class OwnRecords:
     """Records of a client, prepared for its run.
 
-    answers : records of the session. seconds : duration of the first pass, except the time that
-        finds the shares of persons.
+    answers : records of the session.
+    seconds : duration of the first pass, except the time that finds the shares of persons.
     """
 
     def __init__(
@@ -292,7 +298,9 @@ class OwnRecords:
         fingerprint.
 
         rehearsed : queries. The slowest of them is answered and the answer discarded, so that the
-            pass takes as long as the longest of a run. Raises DataError, and Stopped.
+            pass takes as long as the longest of a run.
+
+        Raises DataError, and Stopped.
         """
         answers = self.answers
         asked = slowest(rehearsed, self._source, self._run) if rehearsed else NOTHING
@@ -326,7 +334,10 @@ def slowest(queries: Sequence[Query], source: TableSource, run: AnyRun) -> Asked
 
 
 class Endpoint(NamedTuple):
-    """Endpoint of the server. address : "HOST:PORT". is_here : whether it is on this machine."""
+    """Endpoint of the server.
+    address : "HOST:PORT".
+    is_here : whether it is on this machine.
+    """
 
     address: str
     is_here: bool = False

@@ -32,8 +32,9 @@ def started(
 ) -> "Iterator[LocalEngine | DaskEngine]":
     """Start the engine with this name, and stop it at the end.
 
-    holds_keys : as in `DaskEngine.connected`. Raises PlanError for another name, EngineError if the
-        engine cannot be used.
+    holds_keys : as in `DaskEngine.connected`.
+
+    Raises PlanError for another name, EngineError if the engine cannot be used.
     """
     watch(StepBegan(what=f"starting {name}"))
     workers = engine(name, holds_keys=holds_keys)

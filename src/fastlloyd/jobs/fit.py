@@ -59,8 +59,10 @@ OUTSIDE_RANGE = (
 class FitRequest(Generic[S]):
     """Request for a clustering. Nothing is read or checked before `prepare`.
 
-    records : source of the records. choices : for the clustering. outside : "clip" or "refuse", for
-        a value outside the bounds. account : charged for the fit, or None.
+    records : source of the records.
+    choices : for the clustering.
+    outside : "clip" or "refuse", for a value outside the bounds.
+    account : charged for the fit, or None.
     """
 
     records: Openable[S]
@@ -71,7 +73,9 @@ class FitRequest(Generic[S]):
     def prepare(self, faults: Faults | None = None, watch: Watch = nobody) -> "PreparedFit[S]":
         """Read what may be read, and plan the fit; spends nothing.
 
-        faults : those that the caller has noted before. Raises Problems with every fault.
+        faults : those that the caller has noted before.
+
+        Raises Problems with every fault.
         """
         faults = Faults() if faults is None else faults
         check_clustering(self.choices, faults)
@@ -93,7 +97,9 @@ def planned_settings(
     """Return the settings for the design of the clustering, and a sentence for each setting that
     was taken from the data.
 
-    cap_factor : multiplies the cap. Raises DataError, PlanError or BudgetError.
+    cap_factor : multiplies the cap.
+
+    Raises DataError, PlanError or BudgetError.
     """
     leaks = list[str]()
     domain = domain_of(choices, source, leaks)
@@ -106,10 +112,11 @@ def planned_settings(
 class FitOutcome(NamedTuple, Generic[S]):
     """Result of a fit, and what it cost.
 
-    first : stage that found bounds, or None. charged : the account, with this fit. source : of the
-    records, which knows how many were clipped or dropped. leaks : a sentence for each setting that
-    was taken from the data. clipped_by_range : numbers of values outside the range in which bounds
-    were found: private.
+    first : stage that found bounds, or None.
+    charged : the account, with this fit.
+    source : of the records, which knows how many were clipped or dropped.
+    leaks : a sentence for each setting that was taken from the data.
+    clipped_by_range : numbers of values outside the range in which bounds were found: private.
     """
 
     mechanism: Mechanism
@@ -129,9 +136,11 @@ class FitOutcome(NamedTuple, Generic[S]):
 class PreparedFit(NamedTuple, Generic[S]):
     """A fit before anything is spent.
 
-    mechanism : the design. If bounds are still to be found, its box stands for them. stages : both,
-    if bounds are to be found. bill, balance : charge of the account, and its sums with that, or
-    None and () without an account. leaks : as of `FitOutcome`.
+    mechanism : the design. If bounds are still to be found, its box stands for them.
+    stages : both, if bounds are to be found.
+    bill, balance : charge of the account, and its sums with that, or None and () without an
+        account.
+    leaks : as of `FitOutcome`.
     """
 
     request: FitRequest[S]
@@ -184,8 +193,10 @@ class PreparedFit(NamedTuple, Generic[S]):
     def carry_out(self, watch: Watch = nobody, noise: NoiseSource | None = None) -> FitOutcome[S]:
         """Charge the account and cluster the records.
 
-        noise : a source other than the system's, only for tests. Raises BudgetError, StateError,
-            DataError and EngineError; rounds whose noise was not drawn are refunded.
+        noise : a source other than the system's, only for tests.
+
+        Raises BudgetError, StateError, DataError and EngineError; rounds whose noise was not drawn
+        are refunded.
         """
         noise = SystemNoise() if noise is None else noise
         if self.stages is not None:

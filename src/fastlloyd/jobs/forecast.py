@@ -9,9 +9,10 @@ from fastlloyd.mechanisms.uncertainty import Verdict, noise_deviation
 class Forecast(NamedTuple):
     """Expected error and noise of a clustering.
 
-    error : of a typical centroid, as a share of the radius of a cluster; low, high : four of five
-    runs lie between them, both equal to error where it is a closed form. count_noise : standard
-    deviation of a count, records or persons. n_rounds : passes over the records.
+    error : of a typical centroid, as a share of the radius of a cluster.
+    low, high : four of five runs lie between them, both equal to error where it is a closed form.
+    count_noise : standard deviation of a count, records or persons.
+    n_rounds : passes over the records.
     """
 
     error: float

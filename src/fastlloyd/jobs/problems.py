@@ -18,8 +18,8 @@ class Faults:
 
     @contextmanager
     def noted(self, field: str | None = None) -> Iterator[None]:
-        """Note a fault raised in the block and continue. field : name of the field, if the error
-        has none.
+        """Note a fault raised in the block and continue.
+        field : name of the field, if the error has none.
         """
         try:
             yield

@@ -19,7 +19,10 @@ OWN_FILES: Final = 64
 
 
 class Serving(NamedTuple):
-    """Server of a run. party : answers the clients. network : connections to them."""
+    """Server of a run.
+    party : answers the clients.
+    network : connections to them.
+    """
 
     party: DurableServer
     network: GrpcServer

@@ -195,7 +195,9 @@ def _check_bounds_or_range(choices: ClusteringChoices) -> None:
 
 
 def check_stated(stated: StatedBounds | None, name: str) -> None:
-    """Raise DataError for a text that cannot be bounds of any columns. name : of the setting."""
+    """Raise DataError for a text that cannot be bounds of any columns.
+    name : of the setting.
+    """
     if isinstance(stated, BoundsText):
         with naming(name):
             check_intervals(stated.text)

@@ -90,7 +90,9 @@ class SimulateRequest:
     def prepare(self, faults: Faults | None = None, watch: Watch = nobody) -> "PreparedSimulation":
         """Read what may be read, and plan the run; spends nothing.
 
-        faults : those that the caller has noted before. Raises Problems with every fault.
+        faults : those that the caller has noted before.
+
+        Raises Problems with every fault.
         """
         faults = Faults() if faults is None else faults
         choices = self.choices

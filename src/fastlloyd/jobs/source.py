@@ -48,10 +48,13 @@ UNKNOWN = Domain(features=("x",), lower=(-1.0,), upper=(1.0,))
 class Source(Protocol):
     """Records that a job passes over.
 
-    columns : names of the features. names : the same, or None if the records have no names. others
-    : names of columns of the source that are not used. has_ids : each row says whose it is.
-    drops_records : a record with a missing cell is left out. clipped, dropped : numbers of records
-    and values outside the bounds, and of records left out, after a pass: private.
+    columns : names of the features.
+    names : the same, or None if the records have no names.
+    others : names of columns of the source that are not used.
+    has_ids : each row says whose it is.
+    drops_records : a record with a missing cell is left out.
+    clipped, dropped : numbers of records and values outside the bounds, and of records left out,
+        after a pass: private.
     """
 
     @property
@@ -105,10 +108,12 @@ class Openable(Protocol[S_co]):
 class FileSource:
     """Records of a file, a folder or a pattern, as a request names them.
 
-    path : as `open_records` takes it. features : names of the columns to use, or None for all.
-    missing : "refuse" or "drop", of a record with a missing cell. unit_column : the column that
-    says whose each row is, or None. engine : workers that pass over the records, or None for this
-    process. holds_keys : as of `engines.started`.
+    path : as `open_records` takes it.
+    features : names of the columns to use, or None for all.
+    missing : "refuse" or "drop", of a record with a missing cell.
+    unit_column : the column that says whose each row is, or None.
+    engine : workers that pass over the records, or None for this process.
+    holds_keys : as of `engines.started`.
     """
 
     path: str
@@ -141,8 +146,10 @@ class FileSource:
 class ArrayRecords:
     """Records of an array, in the form that `GridRecords` reads.
 
-    values : real numbers (n, n_features). columns : names of the columns. ids : id of each row's
-        person, or None. check_finite : raise DataError for NaN or infinite values.
+    values : real numbers (n, n_features).
+    columns : names of the columns.
+    ids : id of each row's person, or None.
+    check_finite : raise DataError for NaN or infinite values.
     """
 
     n_ahead, dropped, others, source = 0, 0, (), "X"
@@ -257,8 +264,8 @@ class TableSource:
     ) -> GridRecords:
         """Return the records as grid points, for passes in this process.
 
-        report : as in `GridRecords`. see : called with each block of the first pass, in original
-            units.
+        report : as in `GridRecords`.
+        see : called with each block of the first pass, in original units.
         """
         records = self.records
         if see is not None and not isinstance(records, ArrayRecords):

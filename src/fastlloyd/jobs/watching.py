@@ -18,7 +18,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepBegan(Event, frozen=True, kw_only=True):
-    """Start of a long step without known progress. what : in words."""
+    """Start of a long step without known progress.
+    what : in words.
+    """
 
     what: str
 
@@ -37,7 +39,9 @@ class StepEnded(Event, frozen=True, kw_only=True):
 
 
 class RoundAnswered(Event, frozen=True, kw_only=True):
-    """Exact answer of a round, whose noise is about to be drawn. number : from 1."""
+    """Exact answer of a round, whose noise is about to be drawn.
+    number : from 1.
+    """
 
     number: int
     n_rounds: int
@@ -46,8 +50,9 @@ class RoundAnswered(Event, frozen=True, kw_only=True):
 class PassProgressed(Event, frozen=True, kw_only=True):
     """Progress of a pass over the records.
 
-    number : of the pass, from 1. n_records : read so far, an exact number, which is private; or
-        n_pieces of n_all_pieces that workers have read.
+    number : of the pass, from 1.
+    n_records : read so far, an exact number, which is private; or n_pieces of n_all_pieces that
+        workers have read.
     """
 
     number: int
@@ -64,7 +69,8 @@ class RecordsFound(Event, frozen=True, kw_only=True):
     """End of the first pass over the records.
 
     dropped, clipped : exact numbers of records that were left out, and of records and values
-        outside the bounds: private. seconds : of the pass.
+        outside the bounds: private.
+    seconds : of the pass.
     """
 
     dropped: int
@@ -73,7 +79,9 @@ class RecordsFound(Event, frozen=True, kw_only=True):
 
 
 class BudgetCharged(Event, frozen=True, kw_only=True):
-    """Charge of the job in the ledger. accounts : sums of the data set, including this job."""
+    """Charge of the job in the ledger.
+    accounts : sums of the data set, including this job.
+    """
 
     accounts: tuple[Account, ...]
     counted: Counted
@@ -87,7 +95,9 @@ class BoundsFound(Event, frozen=True, kw_only=True):
 
 
 class LedgerNoted(Event, frozen=True, kw_only=True):
-    """Note of the ledger for its holder. sentence : for people."""
+    """Note of the ledger for its holder.
+    sentence : for people.
+    """
 
     sentence: str
 
@@ -95,8 +105,9 @@ class LedgerNoted(Event, frozen=True, kw_only=True):
 class EngineStarted(Event, frozen=True, kw_only=True):
     """Start of an engine's workers.
 
-    name : of the engine, as in the request. is_elsewhere : whether they may be on other machines,
-        whose owner must know that they handle records.
+    name : of the engine, as in the request.
+    is_elsewhere : whether they may be on other machines, whose owner must know that they handle
+        records.
     """
 
     name: str
@@ -118,8 +129,8 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it
 class StoppableWatch:
     """Watch that, once stopped, ends the pass in progress and every later one.
 
-    present : last event of the pass in progress, or None. since : start of that pass, by
-        `time.monotonic`.
+    present : last event of the pass in progress, or None.
+    since : start of that pass, by `time.monotonic`.
     """
 
     def __init__(self, watch: Watch = nobody) -> None:

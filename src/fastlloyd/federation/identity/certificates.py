@@ -31,7 +31,9 @@ LABEL = re.compile(r"[A-Za-z0-9_-]{1,63}")
 class Certificate:
     """Content of a certificate.
 
-    signing_key : 64 hex digits. tls_key : the P-256 point, 65 bytes. begins, ends : in UTC.
+    signing_key : 64 hex digits.
+    tls_key : the P-256 point, 65 bytes.
+    begins, ends : in UTC.
     """
 
     name: str
@@ -68,7 +70,8 @@ class Certificate:
 class Authority:
     """Issuer of the certificates of a plan.
 
-    name : the subject, as in RFC 4514. fingerprint : SHA-256, hex.
+    name : the subject, as in RFC 4514.
+    fingerprint : SHA-256, hex.
     """
 
     name: str

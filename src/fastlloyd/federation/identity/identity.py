@@ -55,8 +55,9 @@ _PUBLIC_TEXT = (
 class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Public part of an identity, as other parties know it.
 
-    signing_key, signature : hex digits. certificate : base64 of DER. expires : last day of the
-        certificate.
+    signing_key, signature : hex digits.
+    certificate : base64 of DER.
+    expires : last day of the certificate.
     """
 
     name: str
@@ -116,8 +117,9 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def from_toml(cls, text: str, source: str, now: datetime | None = None) -> "PublicIdentity":
         """Read a public file.
 
-        now : None for the system's clock. Raises IdentityError unless the file is complete, signed
-            and not expired.
+        now : None for the system's clock.
+
+        Raises IdentityError unless the file is complete, signed and not expired.
         """
         if text.startswith(PRIVATE_HEADING):
             raise IdentityError(
@@ -256,9 +258,10 @@ class PrivateIdentity(Secret):
     ) -> Self:
         """Read `NAME.identity.toml`; `ask_passphrase` is called only if the file is encrypted.
 
-        now : None for the system's clock. Raises IdentityError, in one sentence that shows nothing
-            of the content, if others can read the file, if it is damaged or expired, or if the
-            passphrase is missing or wrong.
+        now : None for the system's clock.
+
+        Raises IdentityError, in one sentence that shows nothing of the content, if others can read
+        the file, if it is damaged or expired, or if the passphrase is missing or wrong.
         """
         from fastlloyd.federation.identity import x509
 
@@ -308,8 +311,8 @@ class _Stored(
 ):
     """Content of the private file.
 
-    private_keys : Ed25519, then P-256, as hex digits. under_passphrase : the same two, encrypted.
-        One of the two fields is empty.
+    private_keys : Ed25519, then P-256, as hex digits.
+    under_passphrase : the same two, encrypted. One of the two fields is empty.
     """
 
     public: PublicIdentity

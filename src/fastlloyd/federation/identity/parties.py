@@ -62,7 +62,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Party that adds up masked numbers.
 
-    address : HOST:PORT. certificate : base64 of DER. Both are empty in a plan for simulations.
+    address : HOST:PORT.
+    certificate : base64 of DER. Both are empty in a plan for simulations.
     """
 
     address: str = ""

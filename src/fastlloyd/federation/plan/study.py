@@ -13,8 +13,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Each field is one line of at most 500 printable characters. None is left out of a plan and its
     digest.
 
-    name : of the study. purpose : use of the result. controller : the body that decides about
-        purpose and means, and so is responsible for the processing. contact : person to ask.
+    name : of the study.
+    purpose : use of the result.
+    controller : the body that decides about purpose and means, and so is responsible for the
+        processing.
+    contact : person to ask.
     """
 
     name: str | None = None

@@ -1,9 +1,10 @@
-"""Actions that a session asks its driver to take, in the order given: make durable, send, and hand
-over the outcome.
+"""Actions that a session asks its driver to take, in the order given: store, send, and hand over
+the outcome.
 
-The actions that one call returns are one step. A driver that survives restarts first commits all of
-a step's `Keep` and `Record` at once, and then does the rest. A step that was not committed never
-happened: a session restored from the records does not know of it.
+The actions that one call returns are one step. A driver that survives restarts first makes all
+`Keep` and `Record` of a step durable at once, and then takes the other actions. If it is
+interrupted before that, the step never happened: a session restored from the stored messages does
+not know of it.
 """
 
 from dataclasses import dataclass
@@ -16,14 +17,16 @@ from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.private_run import Found
 
 SERVER: Final = "(server)"
-"""Name of the recipient of all messages of clients. No client can have this name, because a
-client's name has no brackets.
+"""Name of the recipient of all messages of clients. No client can have this name, because names of
+clients contain no brackets.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send `message` to the party named `to`, after every `Record` before it is durable."""
+    """Action: send `message` to the party named `to`, once every `Record` before this action is
+    durable.
+    """
 
     to: str
     message: Message
@@ -31,35 +34,39 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Make durable that `message` was decided or accepted. If it is sent again, it is sent as these
-    bytes.
+    """Action: make durable that `message` was decided or accepted. If it is sent again, it has
+    these bytes.
 
-    A client records everything that it says and everything that it acts on, in order:
+    A client stores every message that it sends and every message that it acts on, in order:
 
     - `Hello`
     - every `Deal`, and its own `SealedKeys` for it
     - `KeyBox`, the keys that it shares
-    - every `Upload`; from then on its round is spent
+    - every `Upload`, which spends the budget of its round
     - every `Broadcast`, before the sum is opened
-    - all `Parameters` that it continues from, its own `Proposal`s, and each `Turn` that one answers
+    - all `Parameters` that it continues from, its own `Proposal`s, and each `Turn` that a
+      `Proposal` answers
     - its `Confirmation`
     - at the end the final `Confirmations`, or an `Abort` with the reason why there is no result
 
-    The server records each `Deal`, a `KeyBox` for each client that the last one names, in its
-    order, and every `Broadcast`, after which the uploads of the round are gone. It also records the
+    The server stores each `Deal`, the `SealedKeys` that clients made for the last one, and the
+    `AllReady`. It also stores every `Broadcast` (the uploads of the round are then dropped), the
     `Parameters` of every round, the relayed `Confirmations`, and an `Abort` of the whole run. All
-    its other answers follow from these.
+    its other answers follow from these messages.
     """
 
     message: Message
 
 
 class Keep(Secret):
-    """Make durable a secret of a client's run, under its name and apart from all records, in the
-    step that records the message that goes with it.
+    """Action: make a secret of a client's run durable, apart from the stored messages, in the step
+    that stores the message that goes with it.
 
-    Together with the recorded messages these secrets open every sum of the run, and every upload of
+    Together with the stored messages, these secrets open every sum of the run, and every upload of
     this client that was overheard. So they are wiped when the run ends (`Finish`).
+
+    name : name under which the secret is stored.
+    secret : the bytes.
     """
 
     __slots__ = ("name", "secret")
@@ -73,10 +80,10 @@ class ClientResult:
     """Result of a client, equal bit for bit at every client that finishes.
 
     found : result of the plan's mechanism.
-    included : per round, names of the clients in the sum, in the order of the plan.
-    unconfirmed : clients of the last round that did not confirm the result in time.
-    doubtful : rounds, from 1, whose noisy sums cannot come from records and the planned noise
-        (`mechanisms/doubt.py`).
+    included : for each round, names of the clients in the sum, in the order of the plan.
+    unconfirmed : names of the clients of the last round that did not confirm the result in time.
+    doubtful : numbers of the rounds, from 1, whose noisy sums cannot come from records and the
+        planned noise (`mechanisms/doubt.py`).
     """
 
     found: Found
@@ -86,7 +93,9 @@ class ClientResult:
 
     @property
     def clustering(self) -> Clustering:
-        """Clustering that the run found. Raises TypeError if the plan is for something else."""
+        """Result of a run that clusters records. Raises TypeError if the run computed something
+        else.
+        """
         if not isinstance(self.found, Clustering):
             raise TypeError("this run was no clustering")
         return self.found
@@ -94,8 +103,10 @@ class ClientResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerResult:
-    """Outcome for the server: clients in the sum of each round, and the reason if the run ended
-    early.
+    """Outcome of a run for the server.
+
+    included : for each round, names of the clients in the sum, in the order of the plan.
+    reason : reason for which the run ended without a result, or None.
     """
 
     included: tuple[tuple[str, ...], ...]
@@ -109,10 +120,10 @@ class Unfinished:
     They contain noise, and their budget is spent. They are not confirmed, so other clients may have
     different centroids.
 
-    centroids : int64 (n_clusters, n_features), grid units, after the last round that was closed and
-        settled.
-    included : for each round up to that one, the names of the clients in the sum, in the plan's
-        order.
+    centroids : int64 (n_clusters, n_features), grid units, after the last round whose sum was
+        opened and whose parameters are known.
+    included : for each round up to that one, names of the clients in the sum, in the order of the
+        plan.
     doubtful : as in `ClientResult`.
     """
 
@@ -122,14 +133,15 @@ class Unfinished:
 
     @property
     def round(self) -> int:
-        """Number of rounds before the centroids."""
+        """Number of rounds that led to the centroids."""
         return len(self.included)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """End of a client's run without a result, with the reason.
+    """End of a client's run without a result.
 
+    reason : reason, in printable ASCII.
     unfinished : last centroids. None if there were none yet, or if this client ended the run
         because of a message that it was sent.
     """
@@ -140,13 +152,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """End of the run for this party: a client never sends again, a server still answers clients
-    that are behind.
+    """Action: the run has ended for this party, with `outcome`. A client never sends again; a
+    server still answers clients that are behind.
 
-    The driver of a client then wipes the kept secrets and the bytes of all records. After `Ended`
-    without `unfinished`, it does so in the transaction that records the end. After a `ClientResult`
-    or an `Unfinished`, it does so as soon as that is durable elsewhere, because until then a
-    restart needs them. A server has no keys, and needs its records as long as it answers.
+    The driver of a client then wipes the kept secrets and the stored messages. After `Ended`
+    without `unfinished`, it does so in the transaction that stores the end. After a `ClientResult`,
+    or `Ended` with `unfinished`, it waits until the outcome is stored elsewhere, because a restart
+    needs them until then. A server has no keys, and needs its stored messages as long as it
+    answers.
     """
 
     outcome: ClientResult | ServerResult | Ended

@@ -1,5 +1,5 @@
-"""Session of a client: its answer to each message of the server, and the messages that it
-refuses.
+"""Session of a client: it answers the server's messages, and refuses those that the protocol does
+not allow.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +61,7 @@ class ClientSession(Secret):
 
     outcome : outcome of the run for this client, or None until the run has ended.
     hello : Hello of this client in this run, or None before it is made.
+    state : state of the client in the run.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class ClientSession(Secret):
     noise : source of this client's share of the noise.
     random_bytes : source of keys and nonces, in production `os.urandom`.
     encapsulate : makes the secret of a pair of clients. Only tests pass another function.
-    group_masks : makes masks of the group key. Only simulations pass another function.
+    group_masks : makes the masks from the group key. Only simulations pass another function.
 
     Raises
     ------
@@ -149,46 +150,46 @@ class ClientSession(Secret):
 
     @property
     def last_included(self) -> int:
-        """Last round with this client's answer in its sum, among those that the client opened; 0 if
+        """Number of the last opened round with this client's answer in its sum, from 1, or 0 if
         there is none.
         """
         return self._phase.last_included if isinstance(self._phase, ClientRounds) else 0
 
     @property
     def progress(self) -> str:
-        """Progress of this client, for people."""
+        """Progress of this client, as a text for people."""
         n_rounds = self.plan.mechanism.n_rounds
         return (
             f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value
         )
 
     def start(self) -> list[Action]:
-        """Draw keys for this run and say Hello."""
+        """Draw keys for this run, and return the actions that store and send the Hello."""
         self._move(Start, ClientState.JOINING)
         secret = RunKeys.draw(self._random_bytes).private_bytes()
         self.hello = self._join({RUN_KEYS: secret})
         return [Keep(RUN_KEYS, secret), *self._speak()]
 
     def restore(self, kept: Mapping[str, bytes], recorded: Sequence[bytes]) -> None:
-        """Replay these records in place of `start`, as if the client had not been interrupted: same
-        state, same bytes to resend.
+        """Restore the session from stored messages, in place of `start`: same state, same bytes to
+        send again.
 
-        Nothing that was recorded is drawn, masked or computed again, and no data record is read. If
-        the last record is a Broadcast, the client opens it, because no other can be of this round.
-        If it does not open, the run is over. `resume` then returns the actions that must be made
-        durable.
+        Nothing that was stored is drawn, masked or computed again, and no data record is read. If
+        the last message is a Broadcast, the client opens its sum now, because it never opens
+        another sum of that round. If the sum cannot be opened, the run ends. Call `resume` next: it
+        returns the actions that must then be made durable.
 
         Parameters
         ----------
-        kept : the secrets that the client kept, by name; none if they were wiped, as after an end
+        kept : secrets that the client stored, by name. Empty if they were wiped, as after an end
             without a result.
-        recorded : the bytes of all recorded messages, in order and in whole steps. The answer to a
-            Broadcast may be missing from the last step.
+        recorded : bytes of all stored messages, in order and in whole steps. Only the answer to a
+            last Broadcast may be missing.
 
         Raises
         ------
-        LocalProtocolError : nothing is recorded, or the records are not those of such a session.
-            The session cannot be used then.
+        LocalProtocolError : there are no messages, or they do not come from such a session. The
+            session cannot be used then.
         """
         if not recorded:
             raise LocalProtocolError(
@@ -212,8 +213,8 @@ class ClientSession(Secret):
             self._end(last.reason)
 
     def _replay(self, kept: Mapping[str, bytes], messages: Sequence[Message]) -> bool:
-        """Replay messages that begin with this client's Hello; return whether it owes an answer to
-        the last.
+        """Handle the stored messages again, beginning with this client's Hello. Return whether the
+        client owes an answer to the last message.
         """
         self._move(Start, ClientState.JOINING)
         if self._join(kept) != messages[0]:
@@ -234,12 +235,12 @@ class ClientSession(Secret):
         return owed
 
     def accept(self, message: Message) -> list[Action]:
-        """Return the actions to make durable before `receive` is called with `message`: a Record of
-        the Broadcast whose sum it will open, or nothing.
+        """Return the actions that must be durable before `receive` is called with `message`.
 
-        So the client never opens two sets of one round, even after a restart and whatever the
-        server then sends. This call opens nothing. A driver that cannot be interrupted may omit it;
-        then `receive` returns the Record.
+        If the client will open the sum in a Broadcast, this is a Record of the Broadcast; otherwise
+        nothing. So the client never opens two sums of one round, even if it restarts, and whatever
+        the server then sends. This call opens nothing. A driver that cannot be interrupted may omit
+        it; `receive` then returns the Record.
         """
         digest = message_digest(message)
         match self._phase, message:
@@ -255,18 +256,19 @@ class ClientSession(Secret):
         return []
 
     def resume(self) -> list[Action]:
-        """Return, after `restore`, the answer to the last record, or the end that it caused;
-        nothing if that was recorded.
+        """Return, after `restore`, the actions that answer the last message, or that follow from an
+        end of the run. The list is empty if they were stored before.
         """
         owes_reply, self._owes_reply = self._owes_reply, False
         return self._speak() if owes_reply else self.ending()
 
     def receive(self, message: Message) -> list[Action]:
-        """Answer the server.
+        """Handle a message of the server, and return the actions that answer it.
 
-        Raises RemoteProtocolError if the server broke the protocol. Any error ends the run and
-        returns no actions: `ending` has those that must be made durable then. A message that
-        `accept` recorded is not recorded again.
+        Any error ends the run and returns no actions: `ending` then returns the actions that must
+        be made durable. If `accept` stored the message, it is not stored again.
+
+        Raises RemoteProtocolError if the server broke the protocol.
         """
         if isinstance(self.outcome, Ended) and isinstance(message, Abort):
             return []  # the server ends a run for all, also for those that it sent away before
@@ -291,18 +293,18 @@ class ClientSession(Secret):
             raise
 
     def ending(self) -> list[Action]:
-        """Return, once, the actions to make durable after an error of `receive` ended the run;
-        otherwise nothing.
+        """Return the actions to make durable after an error of `receive` ended the run. A second
+        call returns an empty list.
 
-        After a RemoteProtocolError the driver makes them durable. After any other error it may omit
-        them: then the step never happened, and a session restored from the records continues the
-        run.
+        After a RemoteProtocolError the driver must make them durable. After any other error it may
+        omit them. Then the step never happened, and a session restored from the stored messages
+        continues the run.
         """
         actions, self._unrecorded = self._unrecorded, []
         return actions
 
     def deadline(self) -> list[Action]:
-        """Stop waiting: the run ends without a result, if it has not ended yet."""
+        """Stop waiting for the server. If the run has not ended yet, it ends without a result."""
         if self.outcome is not None:
             return []
         reason = f"nothing came from the server in time while this client was {self.state.value}"
@@ -310,24 +312,28 @@ class ClientSession(Secret):
         return self._end_early(reason)
 
     def resend(self) -> list[Action]:
-        """Send the same bytes again as last; the server answers with what this client missed."""
+        """Return the actions that send the client's last message again, with the same bytes. The
+        server then answers with the messages that this client missed.
+        """
         return list(self._last_sent)
 
     def reconnect(self) -> list[Action]:
-        """Return the messages to send on a new connection, after a break or a restart of either
-        side: Hello, and those of `resend`.
+        """Return the actions to take on a new connection, after a break or a restart of either
+        side: send the Hello and the last message again.
         """
         return list(dict.fromkeys([*self._first_sent, *self._last_sent]))
 
     @property
     def _now(self) -> ClientPhase:
-        """Phase of this client, between joining and the end."""
+        """Phase of this client. Raises AssertionError before the start and after the end."""
         if isinstance(self._phase, Identity) or self._phase is None:
             raise AssertionError(f"a client that is {self.state.value} is in no phase")
         return self._phase
 
     def _recall(self, said: Message) -> None:
-        """Use what was said in this state before a restart, in place of a new message."""
+        """Continue from a message that the client sent in this state before a restart, in place of
+        a new one.
+        """
         self._now.recall(said)
         self._last_sent = [Send(SERVER, said)]
         self._first_sent = self._first_sent or self._last_sent
@@ -360,7 +366,7 @@ class ClientSession(Secret):
         return record if self.outcome is None else [*record, Finish(self.outcome)]
 
     def _take(self, message: Message, digest: bytes) -> None:
-        """Change the state by a message of the server, now or when it is read again after a
+        """Change the state by a message of the server, which has just come or is read again after a
         restart.
         """
         match self._phase, message:
@@ -395,10 +401,10 @@ class ClientSession(Secret):
             self._handled.add(digest)
 
     def _take_again(self, message: Message, *, is_last: bool) -> None:
-        """Handle a message that the store recorded before the program was restarted.
+        """Handle a message of the server that was stored before a restart.
 
-        is_last : whether the message was recorded last. A Broadcast recorded last may never have
-            been opened. If its sum cannot be opened now, the run ends.
+        is_last : whether the message was stored last. A Broadcast stored last may never have been
+            opened. If its sum cannot be opened now, the run ends.
         """
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(
             message, Abort
@@ -452,12 +458,15 @@ class ClientSession(Secret):
         return [Record(Abort(reason)), Finish(self.outcome)]
 
     def _forget(self) -> None:
-        """Drop the keys, the messages to resend and the answer that is owed."""
+        """Drop the keys, the messages to send again, and the answer that the client owes."""
         self._phase, self._first_sent, self._last_sent, self._owes_reply = None, [], [], False
 
 
 def _own_hello(first: Message, roster: Roster, name: str) -> Hello:
-    """Return this client's Hello, the first of its records of this run."""
+    """Return this client's Hello, the first of its stored messages of this run.
+
+    Raises LocalProtocolError if `first` is another message.
+    """
     own = (roster.plan_digest, roster.run_id, name)
     if not isinstance(first, Hello) or (first.plan_digest, first.run_id, first.name) != own:
         raise LocalProtocolError(

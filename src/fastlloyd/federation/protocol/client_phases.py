@@ -1,8 +1,8 @@
-"""Interface of a client's phases, `Joining` and `ClientRounds`, to its session.
+"""Interface between a client's session and its phases, `Joining` and `ClientRounds`.
 
-A client is in one phase at a time, which contains only the keys and data of that part of the
-protocol. The session keeps the handled messages, the sent messages and the records.
-`transitions.py` says which messages a state allows.
+A client is in one phase at a time. The phase contains only the keys and data of its part of the
+protocol. The session remembers which messages it handled, sent and stored. `transitions.py` lists
+the messages that each state allows.
 """
 
 from typing import Protocol
@@ -14,29 +14,29 @@ from fastlloyd.federation.protocol.transitions import ClientState
 
 
 class ClientPhase(Protocol):
-    """Part of a client in one phase: it makes the client's messages and takes the server's."""
+    """Part of a client in one phase: it makes the client's messages and handles the server's."""
 
     @property
     def state(self) -> ClientState:
-        """State of the client, from the messages taken so far."""
+        """State of the client, from the messages handled so far."""
         ...
 
     def say(self) -> ClientMessage:
-        """Make the message for the state that the client just entered. Call it once per state."""
-        ...
-
-    def recall(self, said: Message) -> None:
-        """Use what was said before a restart in place of `say`."""
-        ...
-
-    def take(self, message: Message) -> None:
-        """Continue from a message of the server. Raises RemoteProtocolError if the client refuses
-        it.
+        """Return the message for the state that the client has just entered. Call it once per
+        state.
         """
         ...
 
+    def recall(self, said: Message) -> None:
+        """Continue from a message that the client made before a restart, in place of `say`."""
+        ...
+
+    def take(self, message: Message) -> None:
+        """Handle a message of the server. Raises RemoteProtocolError if the client refuses it."""
+        ...
+
     def speaks_after(self, message: Message) -> bool:
-        """Return whether the client answers this message, which it has taken."""
+        """Return whether the client answers this message, which it has handled."""
         ...
 
     def is_late(self, message: Message) -> bool:
@@ -53,12 +53,12 @@ class ClientPhase(Protocol):
 
 
 def not_said(state: ClientState) -> LocalProtocolError:
-    """Return the error of a record that a client in this state does not say."""
+    """Return the error for a stored message that a client in this state does not send."""
     return LocalProtocolError(f"a client that is {state.value} does not send this message")
 
 
 def not_handled(message: Message, state: ClientState) -> AssertionError:
-    """Return the error of a message that the table allows and no phase takes."""
+    """Return the error for a message that the table of transitions allows and no phase handles."""
     return AssertionError(
         f"no phase handles {type(message).__name__}, which the table allows a client that is"
         f" {state.value}"

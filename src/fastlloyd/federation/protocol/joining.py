@@ -1,19 +1,20 @@
-"""Key sharing among the clients of one run, without the server.
+"""Phase of a client in which the clients of a run come to share keys that the server does not have.
 
-Each client signs fresh keys into its Hello. The server relays the Hellos of the clients present to
-all of them (`Deal`). For each pair of clients that needs a key, the one earlier in the plan makes
-it, with the keys of the later one. With pairwise masks every pair needs a key, otherwise only the
-pairs with the first client. The first client, the dealer, also draws the group key and seals it to
-the others.
+Each client signs fresh keys into its Hello. The server relays the Hellos of the clients that are
+present to all of them (`Deal`). Some pairs of clients need a common key, a pair key. The client
+that is earlier in the plan makes it, with the public keys of the later one. With pairwise masks
+every pair needs a key, otherwise only the pairs with the first client. The first client, the
+dealer, also draws the group key and seals it for the others.
 
-Every client checks the keys made for it. If they fit, it is ready, and signs everything on which
-the others must agree. If a key that its maker signed does not fit, the client names the maker, and
-the server deals again without the two. Until then no client has masked anything.
+Every client checks the keys made for it. If all are valid, the client is ready, and signs
+everything on which the clients must agree. If a signed key is invalid, the client names its maker,
+and the server makes a new Deal without both of them. Until all clients are ready, no client masks
+anything.
 
-A run that ended unspent may begin again, at the server, a client or both. The Deals of each
-beginning contain other random bytes. A client that missed the end of one beginning joins the next
-with the same Hello. A client that ended says Hello with fresh keys, and ignores Deals with its
-earlier Hello.
+A run that ended before any budget was spent may start again: the server, a client or both start it
+again. The Deals of each start (`Deal.beginning`) contain other random bytes. A client that missed
+the end of one start joins the next with the same Hello. A client that ended the run says Hello with
+fresh keys, and ignores Deals with its earlier Hello.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,15 +53,20 @@ from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys
 from fastlloyd.federation.secagg.ring import Ring
 
 MAX_BEGINNINGS: Final = 8
-"""Largest number of times that a client begins a run with one Hello. Without it, a server could
-begin the run again for ever.
+"""Largest number of starts of a run that a client accepts with one Hello. Without this limit, a
+server could start the run again for ever.
 """
 MakeMasks = Callable[[GroupKey, Ring], GroupMasks]
 
 
 class SharedKeys(Secret):
-    """Keys of a client that has joined: the key set, the group key, the masks, its own keys of the
-    run, and h_0 of the transcript.
+    """Keys of a client that has joined.
+
+    key_set : clients that share keys.
+    group_key : key that all of them share.
+    masks : masks of this client's uploads.
+    own : this client's own keys of the run.
+    transcript_hash : h_0, the first transcript hash (`masked_round`), 32 bytes.
     """
 
     __slots__ = ("group_key", "key_set", "masks", "own", "transcript_hash")
@@ -80,13 +86,21 @@ class SharedKeys(Secret):
 class Joining(Secret):
     """Phase of a client until it shares keys with the others.
 
+    hello : Hello of this client.
+    key_set : clients of the last accepted Deal, or None before.
+    bad : names of the clients in `key_set` that made invalid keys for this client.
+
     Parameters
     ----------
-    kept : the secrets that an earlier process kept, by name; `keep` makes them.
+    plan : the plan.
+    roster : clients of the plan.
+    name : name of this client.
+    identity : private key of this client, which signs the Hello.
+    kept : secrets that an earlier process stored, by name.
     random_bytes : source of the group key.
     encapsulate : as in `OwnKeys`.
-    group_masks : makes the masks, if they are group masks. In a simulation the clients may share
-        them.
+    group_masks : makes the masks, if the plan has group masks. In a simulation the clients may
+        share them.
     """
 
     __slots__ = (
@@ -128,22 +142,24 @@ class Joining(Secret):
 
     @property
     def state(self) -> ClientState:
-        """State of the client: it waits for a Deal that names it, for keys that fit, or until all
-        are ready.
+        """State of the client: it waits for a Deal that names it, for valid keys, or until all are
+        ready.
         """
         if self.key_set is None:
             return ClientState.JOINING
         return ClientState.DEALING if self._shared is None else ClientState.READY
 
     def say(self) -> Hello | SealedKeys | Ready | BadKeys:
-        """Make the message for the state that the client just entered. Call it once per state."""
+        """Return the message for the state that the client has just entered. Call it once per
+        state.
+        """
         if self.state is ClientState.JOINING:
             return self.hello
         is_asked = self.state is ClientState.DEALING and not self.bad
         return self.seal(self._random_bytes) if is_asked else self.answer()
 
     def recall(self, said: Message) -> None:
-        """Use what was said before a restart in place of `say`."""
+        """Continue from a message that the client made before a restart, in place of `say`."""
         match self.state, said:
             case ClientState.JOINING, Hello() if said == self.hello:
                 pass
@@ -155,8 +171,8 @@ class Joining(Secret):
                 raise not_said(self.state)
 
     def take(self, message: Message) -> None:
-        """Continue from a Deal, or from the keys that the others made. Raises RemoteProtocolError
-        if the client refuses it.
+        """Handle a Deal, or the keys that other clients made. Raises RemoteProtocolError if the
+        client refuses the message.
         """
         match message:
             case Deal():
@@ -167,15 +183,17 @@ class Joining(Secret):
                 raise not_handled(message, self.state)
 
     def speaks_after(self, message: Message) -> bool:
-        """Return whether the client answers this message: keys, or a Deal for which it makes
-        keys.
+        """Return whether the client answers this message. It answers every KeyBox, and a Deal for
+        which it makes keys.
         """
         return isinstance(message, KeyBox) or self._name in self._plan.masks.speakers(
             self._agreed.names
         )
 
     def is_early(self, message: Message) -> bool:
-        """Return whether this message belongs to a later step, so that an earlier one was lost."""
+        """Return whether this message belongs to a later step, which shows that an earlier message
+        was lost.
+        """
         match message:
             case Broadcast() | Parameters() | Confirmations():
                 return True
@@ -187,10 +205,10 @@ class Joining(Secret):
         return False
 
     def accept(self, deal: Deal) -> None:
-        """Share keys with the clients of this Deal.
+        """Prepare to share keys with the clients of this Deal.
 
-        Raises RemoteProtocolError unless they are this client and others that it may share keys
-        with.
+        Raises RemoteProtocolError unless the Deal contains this client's Hello, and only clients
+        with which it may share keys.
         """
         key_set = KeySet(self._roster, deal)
         if key_set.hellos.get(self._name) != self.hello:
@@ -202,8 +220,16 @@ class Joining(Secret):
         self.key_set, self._shared, self.bad = key_set, None, ()
 
     def _leave(self, before: KeySet, key_set: KeySet) -> None:
-        """Drop the key set `before`. Nothing was masked with it, so any set of a new beginning may
-        follow.
+        """Leave the clients of an earlier Deal for those of a new one.
+
+        Nothing was masked with keys of the earlier Deal. So after a new start of the run, any set
+        of clients may follow.
+
+        before : key set of the earlier Deal.
+        key_set : key set of the new Deal.
+
+        Raises RemoteProtocolError if `key_set` must not follow, or if the run was started too
+        often.
         """
         if key_set.deal.beginning != before.deal.beginning:
             self._before.add(before.deal.beginning)
@@ -220,8 +246,8 @@ class Joining(Secret):
         self._late.add(before.digest)
 
     def is_late(self, message: Message) -> bool:
-        """Return whether this message belongs to an earlier Deal, or to one with this client's
-        earlier keys.
+        """Return whether this message belongs to an earlier Deal, or to a Deal with an earlier
+        Hello of this client.
         """
         match message:
             case Deal():
@@ -245,9 +271,10 @@ class Joining(Secret):
         return deal.beginning in self._before or is_earlier
 
     def seal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
-        """Make this client's part of the pair keys and, as dealer, the group key.
+        """Return the keys that this client makes for others: its pair keys and, from the dealer,
+        the group key.
 
-        `keep` then has what a restart needs.
+        The next call of `keep` returns the secrets that a restart needs.
         """
         agreed, checked, pairs = self._agreed, list[bytes](), list[PairKey]()
         for name in self._recipients:
@@ -270,7 +297,7 @@ class Joining(Secret):
         return SealedKeys(agreed.digest, commitment, signed, boxes)
 
     def _recall_keys(self, sealed: SealedKeys) -> None:
-        """Use what was made before a restart in place of `seal`."""
+        """Continue from keys that the client made before a restart, in place of `seal`."""
         recipients = self._recipients
         if sealed.deal != self._agreed.digest or len(sealed.ciphertexts) != len(recipients):
             raise LocalProtocolError("the keys were made for other clients than the Deal names")
@@ -282,7 +309,7 @@ class Joining(Secret):
         return self._own.fresh()
 
     def check(self, keys: KeyBox) -> None:
-        """Check the keys that the others made, and list the makers of keys that do not fit in
+        """Check the keys that other clients made for this one. List the makers of invalid keys in
         `bad`.
 
         Raises RemoteProtocolError if a maker did not sign its key, or if the keys are not for this
@@ -321,8 +348,13 @@ class Joining(Secret):
             self._shared = SharedKeys(agreed, group_key, masks, self._own.run, transcript)
 
     def _group_key(self, keys: KeyBox, pair: PairKey | None) -> GroupKey | None:
-        """Return the dealer's group key, opened with the key of this pair, or None if the dealer
-        committed to another one.
+        """Return the group key, or None if the dealer's key is invalid. The dealer itself reads the
+        key that it stored.
+
+        keys : message with the sealed group key.
+        pair : pair key with the dealer, or None if it is invalid.
+
+        Raises RemoteProtocolError if the dealer's own commitment was changed on the way.
         """
         deal = self._agreed.digest
         if keys.box is None:
@@ -351,7 +383,9 @@ class Joining(Secret):
         return PairwiseMasks(group_key, self._plan.ring, self._agreed.names, self._name, pair_keys)
 
     def answer(self) -> Ready | BadKeys:
-        """Return whether the last keys fit, as a message that always has the same bytes."""
+        """Return a message that says whether the last keys were valid. It has the same bytes at
+        every call.
+        """
         agreed, deal = self._agreed, self._agreed.digest
         if self._shared is None:
             return BadKeys(deal, self.bad)
@@ -361,7 +395,7 @@ class Joining(Secret):
     def open(self, ready: AllReady) -> SharedKeys:
         """Return the keys of the run, once all clients that share them are ready.
 
-        Raises RemoteProtocolError if one is not ready.
+        Raises RemoteProtocolError if a client is not ready.
         """
         agreed = self._agreed
         if self._shared is None:
@@ -385,7 +419,7 @@ class Joining(Secret):
 
     @property
     def _recipients(self) -> Sequence[str]:
-        """Clients that this client makes pair keys for."""
+        """Clients for which this client makes pair keys."""
         return self._plan.masks.recipients(self._name, self._agreed.names)
 
     @property
@@ -393,10 +427,8 @@ class Joining(Secret):
         return self._in_beginning(f"group-key of attempt {self._agreed.deal.attempt}")
 
     def _pair_secret(self, name: str) -> str:
-        """Return the name under which the pair secret with a client is stored for the current
-        start.
-
-        name : name of the other client.
+        """Return the name under which the pair secret with client `name` is stored, in this start
+        of the run.
         """
         return self._in_beginning(f"pair-secret with {name}")
 

@@ -1,22 +1,22 @@
-"""Masked sum of one round, for its clients: the content of an upload, and of a broadcast.
+"""Masked sum of one round, as the clients see it: the content of uploads and broadcasts.
 
-Every upload has one more word than its statistics: a constant that every party can compute. Suppose
-that the server added up exactly the uploads it names, and that every client masks and unmasks in
-the same context. Then the opened word is the number of uploads times the constant. The check finds
-faults and different contexts, with probability 1 - 2**-(ring bits). It is no defence against a
-server that adds up this word correctly and others wrongly, or adds something to others. `Plausible`
-bounds how much that can be.
+Every upload has one more word than its statistics: the checksum word, a constant that every party
+can compute. Suppose that the server added up exactly the uploads that it names, and that every
+client masks and unmasks in the same context. Then the checksum word of the opened sum is the number
+of uploads times the constant. This check finds faults and different contexts, with probability 1 -
+2**-(ring bits). It does not stop a server that adds up this word correctly and changes others.
+`Plausible` limits how much the server can change.
 
-The transcript hash chains the key set, every broadcast and all parameters, and every mask is bound
-to it:
+The transcript hash chains the clients that share keys, every broadcast and all parameters. Every
+mask is bound to it:
 
-    h_0 = H(start label, plan digest, run id, n, Deal with its number and the Hellos of the n
-    clients that share keys, the dealer's commitment to the group key)
-    h_i = H(step label, h_{i-1}, message i)
+h_0 = H(start label, plan digest, run id, n, Deal with its number and the Hellos of the n
+clients that share keys, the dealer's commitment to the group key)
+h_i = H(step label, h_{i-1}, message i)
 
-The messages are the broadcasts and parameters, in the order in which they are fixed and as
-`messages.encode` writes them. H is SHA-256 of its arguments, each after 4 bytes of big-endian
-length. If two clients see different messages, they have different hashes and masks, and fail to
+The messages are the broadcasts and parameters, in the order in which the server fixes them, and
+encoded by `messages.encode`. H is the SHA-256 of its arguments, each after its length as 4 bytes,
+big-endian. If two clients see different messages, their hashes and masks differ, and they cannot
 open the next sum.
 """
 
@@ -44,8 +44,11 @@ _STEP_LABEL = b"fastlloyd/v1/transcript/step"
 
 @dataclass(frozen=True, slots=True)
 class MaskedRound:
-    """One round of a client: its masks, the context that they are bound to, and the ring in which
-    uploads are added up.
+    """One round of a client.
+
+    masks : masks of the client's uploads.
+    context : context to which the masks of the round are bound.
+    ring : ring in which uploads are added up.
     """
 
     masks: MaskScheme
@@ -53,16 +56,23 @@ class MaskedRound:
     ring: Ring
 
     def hide(self, values: IntArray, client: str, nonce: bytes) -> bytes:
-        """Return the payload of an upload: `values`, int64 of any shape, and the checksum word,
-        masked.
+        """Return the payload of an upload: `values` and the checksum word, masked.
+
+        values : int64, any shape.
+        client : name of this client.
+        nonce : 8 random bytes, to which the mask is bound.
         """
         plain = np.append(self.ring.wrap(values.ravel()), self.ring.dtype.type(self._word))
         return self.ring.to_bytes(self.masks.hide(plain, self.context, client, nonce))
 
     def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
-        """Return the sum of the values in the uploads of `included`, int64 (n_words - 1,).
+        """Return the sum of the values in the included uploads, int64 (n_words - 1,).
 
-        included : nonces by client. Raises RemoteProtocolError if `payload` is not their sum.
+        payload : the masked sum.
+        included : nonce of each client whose upload is in the sum, by name.
+        n_words : number of words in the payload, including the checksum word.
+
+        Raises RemoteProtocolError if the checksum shows that `payload` is not their sum.
         """
         total = self.masks.open(self.ring.from_bytes(payload, n_words), self.context, included)
         if int(total[-1]) != len(included) * self._word % (1 << self.ring.bits):
@@ -79,8 +89,8 @@ class MaskedRound:
 
 @lru_cache(maxsize=64)  # of public numbers; every client asks twice a round
 def _checksum(plan_digest: bytes, round: int, ring: Ring) -> int:
-    """Return an odd ring element, so that sums of different numbers of clients have different
-    checksums.
+    """Return the checksum word of an upload: an odd ring element, so sums of different numbers of
+    uploads have different checksums.
     """
     seed = _hash(_CHECKSUM_LABEL, plan_digest, round.to_bytes(8, "big"))
     return int(np.frombuffer(seed[: ring.itemsize], dtype=ring.dtype)[0]) | 1
@@ -88,12 +98,13 @@ def _checksum(plan_digest: bytes, round: int, ring: Ring) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Plausible:
-    """Largest honest noisy answer, for a number of records.
+    """Largest answer of each round that honest parties can cause, as a function of the number of
+    records.
 
-    bounds : per round and column of its answer, the most that one record adds, int64 (n_columns,)
-        each.
-    reaches : the most that the noise adds, except with probability below 2**-40 in the whole run
-        (`RingLoad`), in the same form.
+    bounds : for each round and column of its answer, the largest absolute value that one record
+        adds, int64 (n_columns,) each.
+    reaches : the largest absolute value of the noise, in the same form. Noise exceeds it with a
+        probability below 2**-40 in the whole run (`RingLoad`).
     """
 
     bounds: tuple[IntArray, ...]
@@ -102,7 +113,7 @@ class Plausible:
     @classmethod
     @lru_cache(maxsize=16)  # all clients of a simulation ask
     def of(cls, plan: Plan) -> Self:
-        """Return the bounds for the rounds of `plan`."""
+        """Return the largest answers in the rounds of `plan`."""
         load, rounds = ring_load(plan), plan.mechanism.all_rounds
 
         def columns(round: Round) -> tuple[IntArray, IntArray]:
@@ -119,8 +130,10 @@ class Plausible:
         return cls(bounds, reaches)
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:
-        """Raise RemoteProtocolError unless at most `n_records` records and the noise can give this
-        answer in that round.
+        """Raise RemoteProtocolError unless `n_records` records and the noise can cause this answer.
+
+        answer : int64 (n_rows, n_columns), the opened sum.
+        round : number of the round, from 1.
         """
         # fits: the ring holds it
         limits = n_records * self.bounds[round - 1] + self.reaches[round - 1]
@@ -132,15 +145,17 @@ class Plausible:
 
 
 def start_transcript(plan_digest: bytes, run_id: bytes, deal: Deal, commitment: bytes) -> bytes:
-    """Return h_0, 32 bytes. It is the same for all clients that `deal` names and that have the
-    group key of this commitment.
+    """Return h_0, 32 bytes. It is the same for all clients that `deal` names and that share one
+    group key.
+
+    commitment : commitment to the group key.
     """
     n = len(deal.hellos).to_bytes(8, "big")
     return _hash(_START_LABEL, plan_digest, run_id, n, encode(deal), commitment)
 
 
 def extend_transcript(transcript_hash: bytes, message: Broadcast | Parameters) -> bytes:
-    """Return h_i from h_{i-1}, 32 bytes."""
+    """Return h_i from `transcript_hash`, which is h_{i-1}, 32 bytes each."""
     return _hash(_STEP_LABEL, transcript_hash, encode(message))
 
 

@@ -1,9 +1,9 @@
-"""Messages of a run, and their bytes: one version byte, then MessagePack.
+"""Messages of a run, and their encoding: one version byte, then MessagePack.
 
-`decode` is total: any bytes give a message or RemoteProtocolError, whatever sizes they claim. A
-message has only one encoding, so equal messages have equal bytes. The transcript hash covers these
-bytes, and repeats are recognised by them. `decode_records` reads the messages that a session
-recorded.
+Any bytes that `decode` is given yield a message or a RemoteProtocolError, whatever sizes they
+claim. A message has only one encoding, so equal messages have equal bytes. The transcript hash
+covers these bytes, and repeated messages are recognised by them. `decode_records` reads the
+messages that a session stored.
 """
 
 import hashlib
@@ -57,15 +57,19 @@ Nonces = Annotated[bytes, Meta(max_length=MAX_CLIENTS * UPLOAD_NONCE_BYTES)]
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Array of a number, which says what kind of message this is, and the fields in order."""
+    """Base of all messages. The encoding is an array: the tag, a number that identifies the class,
+    and then the fields in order.
+    """
 
 
 class Hello(_Message, frozen=True, tag=1):
-    """Client: I take part in this run of this plan, with these keys, made for this run. Signed by
-    my identity.
+    """Message of a client: it takes part in this run of this plan, with keys that it made for this
+    run.
 
-    exchange_key : X25519. encapsulation_key : ML-KEM-768. run_key : Ed25519, with which I sign my
-        later messages.
+    exchange_key : public X25519 key.
+    encapsulation_key : public ML-KEM-768 key.
+    run_key : public Ed25519 key. The client signs its later messages with the private half.
+    signature : signature of the client's identity over all other fields.
     """
 
     plan_digest: Digest
@@ -81,10 +85,11 @@ class SealedKeys(_Message, frozen=True, tag=2):
     """Message of a client: its keys for each later client of a Deal, in the order of the Deal.
 
     deal : digest of the Deal.
-    commitment : commitment to the group key, from the first client of the Deal (the dealer), or
-        None.
-    ciphertexts : for each pair key, a ciphertext with its HMAC and the sender's signature.
-    boxes : from the dealer, the group key sealed under each pair key.
+    commitment : commitment to the group key, from the first client of the Deal (the dealer). Other
+        clients send None.
+    ciphertexts : one for each pair key that the client makes: a ciphertext with its HMAC and the
+        client's signature.
+    boxes : the group key, sealed under each pair key. Only the dealer sends any.
     """
 
     deal: Digest
@@ -94,8 +99,11 @@ class SealedKeys(_Message, frozen=True, tag=2):
 
 
 class Upload(_Message, frozen=True, tag=3):
-    """Client: this is my masked answer of this round, one ring element per number, and the nonce
-    that its mask is bound to.
+    """Message of a client: its masked answer in one round.
+
+    round : number of the round, from 1.
+    nonce : 8 random bytes to which the mask is bound.
+    payload : the masked answer, one ring element per number, then the masked checksum word.
     """
 
     round: RoundNumber
@@ -104,8 +112,10 @@ class Upload(_Message, frozen=True, tag=3):
 
 
 class Confirmation(_Message, frozen=True, tag=4):
-    """Client: this HMAC under the group key covers the transcript and my final centroids. Signed
-    with my run key.
+    """Message of a client: its confirmation of the result.
+
+    mac : HMAC under the group key, over the transcript and the client's result.
+    signature : signature with the client's run key.
     """
 
     mac: Mac
@@ -113,12 +123,13 @@ class Confirmation(_Message, frozen=True, tag=4):
 
 
 class Deal(_Message, frozen=True, tag=5):
-    """Server to the clients named here: you said Hello, and share keys now.
+    """Message of the server to the clients that it names: they have said Hello, and must share keys
+    now.
 
-    beginning : random bytes, drawn with the first Deal. A run that ended unspent and begins again
-        has others.
-    attempt : number of this Deal in the beginning, from 1. A later Deal names fewer clients.
-    hellos : in the order of the plan.
+    beginning : random bytes that identify this start of the run. A run that ended before any budget
+        was spent may start again, with other bytes.
+    attempt : number of this Deal since the start, from 1. Each later Deal names fewer clients.
+    hellos : Hellos of the named clients, in the order of the plan.
     """
 
     beginning: Beginning
@@ -127,11 +138,13 @@ class Deal(_Message, frozen=True, tag=5):
 
 
 class KeyBox(_Message, frozen=True, tag=6):
-    """Server to each client: these are the keys that the clients before you in this Deal made for
-    you.
+    """Message of the server to one client: the keys that the clients before it in the Deal made for
+    it.
 
-    deal : digest of the Deal. commitment : the dealer's, to the group key; the same for all.
-    ciphertexts : in the order of the Deal. box : the sealed group key, or None for the dealer.
+    deal : digest of the Deal.
+    commitment : the dealer's commitment to the group key, the same for all clients.
+    ciphertexts : one for each pair key, in the order of the Deal.
+    box : the group key, sealed for this client, or None for the dealer.
     """
 
     deal: Digest
@@ -141,13 +154,16 @@ class KeyBox(_Message, frozen=True, tag=6):
 
 
 class Broadcast(_Message, frozen=True, tag=7):
-    """Server to all: this is the sum of the round's uploads (in server-noise, with noise), and the
-    clients and nonces in it.
+    """Message of the server to all clients: the sum of the round's uploads, and the clients and
+    nonces in the sum. In trust mode `server-noise` the sum contains the server's noise.
 
-    members : one bit per client of the plan, the lowest bit of the first byte for the first client.
-    nonces : 8 bytes for each bit that is set, in the same order.
+    members : one bit per client of the plan: 1 if its upload is in the sum. The lowest bit of the
+        first byte belongs to the first client.
+    nonces : 8 bytes for each bit that is 1, in the same order.
+    payload : the masked sum, in the form of an upload's payload.
 
-    So a set has only one form, and no client can be in it twice.
+    With one bit per client, a set of clients has only one encoding, and no client can be in it
+    twice.
     """
 
     round: RoundNumber
@@ -159,17 +175,22 @@ class Broadcast(_Message, frozen=True, tag=7):
     def of(
         cls, names: Sequence[str], round: int, included: Mapping[str, bytes], payload: bytes
     ) -> Self:
-        """Return the broadcast of these uploads.
+        """Return the broadcast of a round.
 
-        names : all clients of the plan. included : nonces by client, for some of them.
+        names : names of all clients of the plan, in order.
+        round : number of the round, from 1.
+        included : nonce of each client whose upload is in the sum, by name.
+        payload : the masked sum.
         """
         bits = sum(1 << i for i, name in enumerate(names) if name in included)
         nonces = b"".join(included[name] for name in names if name in included)
         return cls(round, bits.to_bytes((len(names) + 7) // 8, "little"), nonces, payload)
 
     def included(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the included set S of the round with its nonces, in the order of the plan's
+        """Return the nonce of each client whose upload is in the sum, by name, in the order of
         `names`.
+
+        names : names of all clients of the plan, in order.
 
         Raises RemoteProtocolError as `check_members` does.
         """
@@ -183,8 +204,8 @@ class Broadcast(_Message, frozen=True, tag=7):
         )
 
     def check_members(self, n_clients: int) -> None:
-        """Raise RemoteProtocolError unless the set is one of `n_clients` clients, with a nonce for
-        each of its members.
+        """Raise RemoteProtocolError unless `members` is a set of `n_clients` clients, with one
+        nonce for each of its members.
         """
         bits = int.from_bytes(self.members, "little")
         if len(self.members) != (n_clients + 7) // 8 or bits >> n_clients:
@@ -200,28 +221,32 @@ class Broadcast(_Message, frozen=True, tag=7):
 
 
 class Confirmations(_Message, frozen=True, tag=8):
-    """Server to all: these are the clients' confirmations. The server can check only their
-    signatures.
+    """Message of the server to all clients: the clients' confirmations. The server can check only
+    their signatures.
 
-    confirmed : name, HMAC and signature of each.
+    confirmed : name, HMAC and signature of each client that confirmed.
     """
 
     confirmed: Annotated[tuple[tuple[Name, Mac, Signature], ...], PerClient]
 
 
 class Abort(_Message, frozen=True, tag=9):
-    """Server: the run is over, or continues without you, for this reason."""
+    """Message of the server: the run has ended, or continues without the recipient.
+
+    reason : reason, in printable ASCII.
+    """
 
     reason: Reason
 
 
 class Proposal(_Message, frozen=True, tag=10):
-    """Client: these are the parameters of this round's query, which I computed from the answers
-    before it and sealed to all clients.
+    """Message of a client: the parameters of the next round's query. The client computed them from
+    the earlier answers, and sealed them under the group key.
 
     round : round of the query, from 2. The final parameters of a clustering have n_rounds + 1.
-    salt : random bytes of the sealing (`federation/secagg/sealing.py`).
-    signature : with my run key, over all of it.
+    salt : random bytes for the sealing (`federation/secagg/sealing.py`).
+    box : the sealed parameters.
+    signature : signature with the client's run key, over all other fields.
     """
 
     round: NextRound
@@ -231,8 +256,10 @@ class Proposal(_Message, frozen=True, tag=10):
 
 
 class Parameters(_Message, frozen=True, tag=11):
-    """Server to all: this is the first Proposal for this round, made by `client` and stored. No
-    other is ever relayed.
+    """Message of the server to all clients: the first Proposal for a round, which the server has
+    stored. The server never relays another Proposal for the same round.
+
+    client : name of the client that made the Proposal. The other fields are those of the Proposal.
     """
 
     round: NextRound
@@ -243,18 +270,20 @@ class Parameters(_Message, frozen=True, tag=11):
 
 
 class Turn(_Message, frozen=True, tag=12):
-    """Server to one client: compute the parameters of this round, because the client before you is
-    late.
+    """Message of the server to one client: compute the parameters of this round, because the client
+    that was asked before is late.
     """
 
     round: NextRound
 
 
 class Ready(_Message, frozen=True, tag=13):
-    """Client: I have checked the keys of this Deal, and my keys lead to this transcript.
+    """Message of a client: it has checked the keys made for it, and is ready for round 1.
 
-    deal : digest of the Deal. round : round that I am ready for, always 1. signature : with my run
-        key, over plan digest, run id, my name, round and transcript hash.
+    deal : digest of the Deal.
+    round : round that the client is ready for, always 1.
+    signature : signature with the client's run key, over plan digest, run id, name, round and
+        transcript hash.
     """
 
     deal: Digest
@@ -263,9 +292,12 @@ class Ready(_Message, frozen=True, tag=13):
 
 
 class AllReady(_Message, frozen=True, tag=14):
-    """Server to all clients of a Deal: every one of you is ready. You are the key set from now on.
+    """Message of the server to all clients of a Deal: all are ready, so these clients share keys
+    from now on.
 
-    signatures : of all, in the order of the Deal.
+    deal : digest of the Deal.
+    round : round that the clients are ready for, always 1.
+    signatures : signatures of all Ready messages, in the order of the Deal.
     """
 
     deal: Digest
@@ -274,9 +306,11 @@ class AllReady(_Message, frozen=True, tag=14):
 
 
 class BadKeys(_Message, frozen=True, tag=15):
-    """Client: these clients signed keys for me that do not fit, so I do not use them.
+    """Message of a client: some clients signed keys that are invalid, so this client does not use
+    them.
 
-    deal : digest of the Deal. makers : names of the clients, in the order of the Deal.
+    deal : digest of the Deal.
+    makers : names of the clients that made invalid keys, in the order of the Deal.
     """
 
     deal: Digest
@@ -297,10 +331,13 @@ _FIXED_BYTES = 1024  # more than everything else in a message but its payload
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes of a plan's messages: number of clients, exact length of each round's payload, and the
-    largest length of any message.
+    """Sizes of the messages in the runs of one plan.
 
-    box_bytes : by round, the exact length of sealed parameters, for rounds that have any.
+    n_clients : number of clients in the plan.
+    payload_bytes : exact length of the payload in each round, in bytes.
+    box_bytes : exact length of the sealed parameters, in bytes, by round. A round without
+        parameters is not a key.
+    max_bytes : upper bound of the length of any message, in bytes.
     """
 
     n_clients: int
@@ -310,7 +347,7 @@ class Limits:
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Return the sizes of the messages of `plan`."""
+        """Return the sizes of the messages in a run of `plan`."""
         payload_bytes = tuple(
             plan.n_words(round) * plan.ring.itemsize for round in plan.mechanism.all_rounds
         )
@@ -327,9 +364,9 @@ class Limits:
         )
 
     def check_payload(self, message: "Upload | Broadcast") -> None:
-        """Raise RemoteProtocolError unless the payload has the length of its round.
+        """Raise RemoteProtocolError unless the payload has the length that its round prescribes.
 
-        For a round number beyond the last round, the payload must have the length of round 1. The
+        If the round is beyond the last one, the payload must have the length of round 1. The
         session refuses such a message later.
         """
         expected = self.payload_bytes[
@@ -342,7 +379,9 @@ class Limits:
             )
 
     def check_box(self, message: "Proposal | Parameters") -> None:
-        """Raise RemoteProtocolError unless the parameters have the length of their round."""
+        """Raise RemoteProtocolError unless the sealed parameters have the length that their round
+        prescribes.
+        """
         expected = self.box_bytes.get(message.round)
         if len(message.box) != expected:
             raise RemoteProtocolError(
@@ -352,8 +391,12 @@ class Limits:
 
 
 def printable(text: object, n_characters: int = MAX_REASON) -> str:
-    """Return the text cut, and without line breaks and terminal codes, so that a terminal may show
-    a stranger's text (`Reason`).
+    """Return `text` in a form that a terminal may show, even if a stranger wrote it.
+
+    Every character that is not printable ASCII becomes "?", such as a line break or a terminal
+    code.
+
+    n_characters : largest length of the result. The rest of the text is cut off.
     """
     return "".join(character if " " <= character <= "~" else "?" for character in str(text))[
         :n_characters
@@ -361,20 +404,23 @@ def printable(text: object, n_characters: int = MAX_REASON) -> str:
 
 
 def encode(message: Message) -> bytes:
-    """Return the only encoding of `message`."""
+    """Return the encoding of `message`. No other bytes decode to an equal message."""
     return _VERSION + _ENCODER.encode(message)
 
 
 def message_digest(message: Message) -> bytes:
-    """Return the SHA-256 of the encoding, 32 bytes."""
+    """Return the SHA-256 of the message's encoding, 32 bytes."""
     return hashlib.sha256(encode(message)).digest()
 
 
 def decode(data: bytes, limits: Limits) -> Message:
-    """Read a message. Raises RemoteProtocolError for bytes that `encode` would not write for this
-    plan.
+    """Return the message that `data` encodes.
 
     The length is checked first, so nothing larger than `limits.max_bytes` is ever allocated.
+
+    limits : sizes of the plan's messages.
+
+    Raises RemoteProtocolError if `data` is not what `encode` writes for a message of this plan.
     """
     if len(data) > limits.max_bytes:
         raise RemoteProtocolError(
@@ -408,9 +454,12 @@ def decode(data: bytes, limits: Limits) -> Message:
 
 
 def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
-    """Return recorded messages in order.
+    """Return the messages that a session stored, in order.
 
-    Raises LocalProtocolError at the first that this version cannot have sent in a run of `plan`.
+    recorded : encoding of each message.
+
+    Raises LocalProtocolError if this version cannot have stored a message in a run of `plan`. The
+    error names the first such message.
     """
     limits, messages = Limits.of(plan), []
     for position, data in enumerate(recorded, 1):
@@ -427,10 +476,10 @@ def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
 
 @contextmanager
 def fits(position: int, message: Message) -> Iterator[None]:
-    """Raise LocalProtocolError, with the position of the record, if a session cannot continue from
-    it.
+    """Context in which a session reads one stored message. Every error that shows that the session
+    cannot continue from this message becomes a LocalProtocolError, which names the message.
 
-    position : counted from 1.
+    position : position of the message among the stored ones, from 1.
     """
     try:
         yield

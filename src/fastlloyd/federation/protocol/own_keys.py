@@ -1,6 +1,8 @@
-"""Keys that one client made in one run, for itself and for its pairs.
+"""Keys that one client made in one run: its own, and those that it shares with single other
+clients.
 
-Every secret has a name, under which an earlier process of the client may have kept it.
+Every secret has a name. An earlier process of the client may have stored the secret under this
+name.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,19 +15,23 @@ from fastlloyd.federation.secagg.pairs import CHECKED_BYTES, CIPHERTEXT_BYTES, P
 
 RUN_KEYS = "run-keys"
 Encapsulate = Callable[[bytes], tuple[bytes, bytes]]
-"""ML-KEM: (public key) -> (secret, ciphertext), fresh ones at every call."""
+"""Function of ML-KEM: it takes a public key and returns a secret and its ciphertext, new ones at
+every call.
+"""
 
 
 class OwnKeys(Secret):
-    """Keys of client `name` in one run, and of its pairs with others.
+    """Keys of one client in one run, and the keys that it shares with each other client (pair
+    keys).
 
-    run : its own keys of the run. ciphertexts : those that it made, by the name of the secret in
-        each.
+    run : the client's own keys of the run.
+    ciphertexts : ciphertext of each pair secret that the client made, by the name of the secret.
 
     Parameters
     ----------
-    kept : the secrets that an earlier process kept, by name, at least RUN_KEYS.
-    encapsulate : `secagg.pairs.encapsulate`. Tests may replace it to know its draws.
+    name : name of the client.
+    kept : secrets that an earlier process stored, by name. RUN_KEYS must be among them.
+    encapsulate : `secagg.pairs.encapsulate`. Tests may pass another function, to know its draws.
     """
 
     __slots__ = ("_encapsulate", "_fresh", "_kept", "_name", "_pairs", "ciphertexts", "run")
@@ -37,17 +43,19 @@ class OwnKeys(Secret):
         self.run = RunKeys.from_private_bytes(self.secret(RUN_KEYS))
 
     def keep(self, known_as: str, secret: bytes) -> None:
-        """Remember a secret under this name."""
+        """Add a secret under the name `known_as`."""
         self._kept[known_as] = secret
         self._fresh.append(Keep(known_as, secret))
 
     def fresh(self) -> list[Keep]:
-        """Return the secrets added since the last call."""
+        """Return the secrets added since the last call, for storage."""
         fresh, self._fresh = self._fresh, []
         return fresh
 
     def secret(self, known_as: str) -> bytes:
-        """Return the secret of this name. Raises LocalProtocolError if it was wiped."""
+        """Return the secret named `known_as`. Raises LocalProtocolError if it is missing, because
+        it was wiped.
+        """
         if known_as not in self._kept:
             raise LocalProtocolError(
                 "the message log does not say that this run ended, but the secret"
@@ -56,7 +64,11 @@ class OwnKeys(Secret):
         return self._kept[known_as]
 
     def make(self, agreed: KeySet, other: str, known_as: str) -> PairKey:
-        """Return the key of the pair with a client after this one; its secret is made once."""
+        """Return the pair key with a client that is later in the plan. The secret of the pair is
+        drawn at the first call.
+
+        The parameters are those of `with_later`.
+        """
         if known_as not in self.ciphertexts:  # else made for a Deal before, which named more
             secret, self.ciphertexts[known_as] = self._encapsulate(
                 agreed.hellos[other].encapsulation_key
@@ -65,7 +77,8 @@ class OwnKeys(Secret):
         return self.with_later(agreed, other, known_as)
 
     def with_later(self, agreed: KeySet, other: str, known_as: str) -> PairKey:
-        """Return the pair key with a later client, to whose public key this client encapsulated.
+        """Return the pair key with a later client, for whose public key this client made the
+        secret.
 
         agreed : key set of the run.
         other : name of the later client.
@@ -85,9 +98,14 @@ class OwnKeys(Secret):
         )
 
     def with_earlier(self, agreed: KeySet, other: str, message: bytes) -> PairKey:
-        """Return the key of the pair with a client that encapsulated to this one.
+        """Return the pair key with an earlier client, which made the secret for this client's
+        public key.
 
-        Raises RemoteProtocolError if its HMAC does not fit.
+        agreed : key set of the run.
+        other : name of the earlier client.
+        message : ciphertext of the secret, with its HMAC.
+
+        Raises RemoteProtocolError if the HMAC is wrong.
         """
         hello, ciphertext = agreed.hellos[other], message[:CIPHERTEXT_BYTES]
         exchanged = self.run.exchange(hello.exchange_key)

@@ -1,5 +1,5 @@
-"""Roster of a run: the clients that may take part, those that share keys, and the statements that
-each signs for the others.
+"""Clients that may take part in a run, clients that share keys, and the statements that clients
+sign.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -38,10 +38,14 @@ _NAMED = 3  # clients, in a reason
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """Clients of a plan, as both roles need them.
+    """Clients of a plan, in the form that clients and server need.
 
-    names : in the order of the plan. signing_keys : 32 bytes per name, in the same order; do not
-        change it. min_present : smallest number of clients that may share keys.
+    plan_digest : SHA-256 of the plan, 32 bytes.
+    run_id : random id of the run, 16 bytes.
+    names : names of the clients, in the order of the plan.
+    signing_keys : public signing key of each client, 32 bytes, by name, in the order of the plan.
+        Do not change it.
+    min_present : smallest number of clients that may share keys.
     """
 
     plan_digest: bytes
@@ -68,16 +72,14 @@ class Roster:
         return cls(plan.digest, bytes.fromhex(plan.run_id), plan.names, keys, plan.min_present)
 
     def hello(self, name: str, keys: RunKeys, identity: Identity) -> Hello:
-        """Return client `name`'s signed statement that it takes part in this run with these
-        keys.
-        """
+        """Return the signed Hello of client `name`: it takes part in this run with these keys."""
         public = keys.exchange_key, keys.encapsulation_key, keys.run_key
         unsigned = Hello(self.plan_digest, self.run_id, name, *public, bytes(SIGNATURE_BYTES))
         return msgspec.structs.replace(unsigned, signature=identity.sign(_statement(unsigned)))
 
     def checked(self, hello: Hello) -> Hello:
-        """Return the first Hello that equals this one, so that parties of a simulation share one
-        copy.
+        """Return the Hello if it is valid. Equal Hellos give the same object, so the parties of a
+        simulation share one copy.
 
         Raises RemoteProtocolError unless the Hello is signed by its client, belongs to this run of
         this plan, and has usable keys.
@@ -99,8 +101,10 @@ class Roster:
     def check_members(
         self, what: str, names: Sequence[str], among: Container[str], at_least: int
     ) -> None:
-        """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and
-        distinct.
+        """Raise RemoteProtocolError unless `names` are distinct, in the order of the plan,
+        contained in `among`, and at least `at_least`.
+
+        what : noun phrase for the message that contains the names, for the error.
         """
         if not all(map(among.__contains__, names)):
             stranger = next(name for name in names if name not in among)
@@ -123,10 +127,13 @@ class Roster:
 
 
 class KeySet:
-    """Clients that share keys, in the order of the plan, and the statements that each signs with
-    its run key from then on.
+    """Clients that share keys, in the order of the plan, and the statements that they sign with
+    their run keys.
 
-    deal : message that named them. digest : of that message. hellos : by name.
+    deal : message that names the clients.
+    digest : SHA-256 of `deal`, 32 bytes.
+    hellos : Hello of each client, by name.
+    names : names of the clients.
 
     Raises RemoteProtocolError unless the plan allows these clients, they are enough, and each
     signed its Hello.
@@ -157,7 +164,9 @@ class KeySet:
         return is_same and is_later and set(self.deal.hellos) < set(other.deal.hellos)
 
     def pair(self, one: str, other: str) -> PairContext:
-        """Return the context that the key of these two clients is bound to, in either order."""
+        """Return the context to which the key of these two clients is bound. Their order does not
+        matter.
+        """
         earlier, later = sorted((one, other), key=self._places.__getitem__)
         return PairContext(
             plan_digest=self._roster.plan_digest,
@@ -169,8 +178,10 @@ class KeySet:
         )
 
     def check_sealed(self, client: str, sealed: SealedKeys) -> None:
-        """Raise RemoteProtocolError unless `client` made a key for each client after it, sealed the
-        group key to each if it is the dealer, and signed all of it.
+        """Raise RemoteProtocolError unless `sealed` has all keys that `client` must make.
+
+        These are one signed key for each client after it and, from the dealer, the group key sealed
+        for each of them.
         """
         at = self._places[client]
         n_later = len(self.names) - 1 - at
@@ -184,12 +195,16 @@ class KeySet:
             self.check_made(client, self.names[at + 1 + i], message, sealed.commitment, box)
 
     def maker(self, sealed: SealedKeys) -> str:
-        """Return the client that made these checked keys; no two clients make the same number."""
+        """Return the client that made these checked keys. The number of keys identifies it."""
         return self.names[len(self.names) - 1 - len(sealed.ciphertexts)]
 
     def key_box(self, name: str, sealed: Mapping[str, SealedKeys]) -> KeyBox:
-        """Return the message for a client with all keys that clients before it made for it, in
+        """Return the message to client `name` with all keys that clients before it made for it, in
         order.
+
+        sealed : keys that each client made, by the name of the maker.
+
+        Raises LocalProtocolError if the dealer's keys have no commitment.
         """
         at, dealt = self._places[name], sealed[self.names[0]]
         made = [(i, sealed[maker]) for i, maker in enumerate(self.names[:at]) if maker in sealed]
@@ -208,8 +223,11 @@ class KeySet:
         commitment: bytes | None,
         box: bytes | None,
     ) -> bytes:
-        """Return the statement that `maker` signs about its key for `recipient`: ciphertext and
-        HMAC, and as dealer also commitment and box.
+        """Return the statement that `maker` signs about its key for `recipient`.
+
+        checked : ciphertext of the key, and its HMAC.
+        commitment : commitment to the group key if `maker` is the dealer, otherwise None.
+        box : sealed group key if `maker` is the dealer, otherwise None.
         """
         dealt = commitment or b"", box or b""
         return self._statement(
@@ -224,8 +242,9 @@ class KeySet:
         commitment: bytes | None,
         box: bytes | None,
     ) -> None:
-        """Raise RemoteProtocolError unless `maker` signed the statement `made` about this
-        message.
+        """Raise RemoteProtocolError unless `maker` signed its key for `recipient`.
+
+        message : ciphertext, HMAC and signature. The other parameters are those of `made`.
         """
         checked, signature = message[:CHECKED_BYTES], message[CHECKED_BYTES:]
         statement = self.made(maker, recipient, checked, commitment, box)
@@ -238,20 +257,23 @@ class KeySet:
             ) from None
 
     def transcript(self, commitment: bytes) -> bytes:
-        """Return h_0 of the clients that share keys, with the group key of this commitment."""
+        """Return h_0, the first transcript hash of these clients (`masked_round`), 32 bytes.
+
+        commitment : commitment to their group key.
+        """
         return start_transcript(
             self._roster.plan_digest, self._roster.run_id, self.deal, commitment
         )
 
     def ready(self, client: str, round: int, transcript_hash: bytes) -> bytes:
-        """Return the statement that `client` signs before it answers in that round."""
+        """Return the statement that `client` signs before it answers in round `round`."""
         return self._statement(_READY_LABEL, client, round.to_bytes(8, "big"), transcript_hash)
 
     def check_ready(
         self, client: str, round: int, transcript_hash: bytes, signature: bytes
     ) -> None:
-        """Raise RemoteProtocolError unless that client is ready for this round of this
-        transcript.
+        """Raise RemoteProtocolError unless `signature` is that of `client` on the statement
+        `ready`.
         """
         try:
             verify(
@@ -265,8 +287,8 @@ class KeySet:
             ) from None
 
     def check_all_ready(self, ready: AllReady, transcript_hash: bytes) -> None:
-        """Raise RemoteProtocolError unless all of these clients are ready for round 1 of this
-        transcript.
+        """Raise RemoteProtocolError unless the message contains the signature of each client: that
+        it is ready for round 1 of this transcript.
         """
         if ready.round != 1 or len(ready.signatures) != len(self.names):
             raise RemoteProtocolError(
@@ -277,20 +299,21 @@ class KeySet:
             self.check_ready(name, ready.round, transcript_hash, signature)
 
     def proposal(self, client: str, round: int, salt: bytes, box: bytes) -> bytes:
-        """Return the statement that `client` signs about the parameters that it computed for that
-        round.
+        """Return the statement that `client` signs about the parameters that it computed for round
+        `round`.
         """
         return self._statement(_PROPOSAL_LABEL, client, round.to_bytes(8, "big"), salt, box)
 
     def confirmation(self, client: str, mac: bytes) -> bytes:
         """Return the statement that `client` signs about its confirmation.
 
-        It does not contain the centroids, because the server could test guesses of them.
+        The statement does not contain the centroids, because the server could then test guesses of
+        them.
         """
         return self._statement(_CONFIRMATION_LABEL, client, mac)
 
     def check_parameters(self, parameters: Parameters) -> None:
-        """Raise RemoteProtocolError unless the client that made these parameters signed them."""
+        """Raise RemoteProtocolError unless the client named in these parameters signed them."""
         client = parameters.client
         statement = self.proposal(client, parameters.round, parameters.salt, parameters.box)
         try:
@@ -302,7 +325,7 @@ class KeySet:
             ) from None
 
     def check_confirmation(self, client: str, confirmation: Confirmation) -> None:
-        """Raise RemoteProtocolError unless that client signed this confirmation."""
+        """Raise RemoteProtocolError unless `client` signed this confirmation."""
         try:
             verify(
                 self.hellos[client].run_key,
@@ -346,16 +369,19 @@ def _statement(hello: Hello) -> bytes:
 
 
 def leave_statement(plan_digest: bytes, run_id: bytes, name: str, hello: bytes) -> bytes:
-    """Return the statement that client `name` signs, with its key in the plan, when a run that it
-    joined with this Hello is over for it.
+    """Return the statement that a client signs, with its key in the plan, when a run has ended for
+    it.
 
-    hello : digest of the Hello.
+    name : name of the client.
+    hello : digest of the Hello with which it joined the run.
     """
     return length_prefixed(_LEAVE_LABEL, plan_digest, run_id, encode_name(name), hello)
 
 
 def missing_of(names: Sequence[str], there: Container[str]) -> str:
-    """Return the missing names for a reason, shortened, in parentheses, or ""."""
+    """Return the `names` that are not in `there`, as a text in parentheses for an error message, or
+    "" if there are none. A long list is shortened.
+    """
     missing = [name for name in names if name not in there]
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     return f" (missing: {', '.join(missing[:_NAMED])}{more})" if missing else ""
@@ -363,5 +389,5 @@ def missing_of(names: Sequence[str], there: Container[str]) -> str:
 
 @lru_cache(maxsize=2048)  # more than a plan has clients, each of which is in many pairs
 def hello_digest(hello: Hello) -> bytes:
-    """Return the SHA-256 of a Hello's encoding, 32 bytes."""
+    """Return the SHA-256 of the Hello's encoding, 32 bytes."""
     return message_digest(hello)

@@ -1,8 +1,8 @@
-"""Rounds of one client, from the first query to the confirmed result: adding noise, masking and
-unmasking.
+"""Phase of a client from the first query to the confirmed result: the client adds noise, masks its
+uploads, and opens the sums.
 
-The calls are those of `mechanisms/central.run`, one per message. `say` chooses the client's next
-message, and `upload`, `propose` and `confirm` make it.
+The calls of the mechanism are those of `mechanisms/central.run`, one per message. `say` chooses the
+client's next message, and `upload`, `propose` or `confirm` makes it.
 """
 
 from collections.abc import Callable
@@ -42,9 +42,17 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 class ClientRounds:
     """Phase of a client that shares keys with the others.
 
-    In each round, `say` (or `recall`) is called once, for the upload, and then `take` with the sum.
-    If the next query needs parameters, `take` is called with these as well. A client that computes
-    them itself says so before, with `say` (or `recall`).
+    In each round, first `say` (or `recall`) is called for the upload, and then `take` with the sum.
+    If the next query needs parameters, `take` is called with these too. If this client computes the
+    parameters itself, `say` (or `recall`) is called before that.
+
+    plan : the plan.
+    roster : clients of the plan.
+    name : name of this client.
+    records : records of this client.
+    keys : keys that it shares with the others.
+    noise : source of its share of the noise.
+    random_bytes : source of nonces and salts, in production `os.urandom`.
     """
 
     plan: Plan
@@ -86,8 +94,8 @@ class ClientRounds:
 
     @property
     def number(self) -> int:
-        """Number of the open round, from 1; the round of the loss is the last. After it, n_rounds +
-        1.
+        """Number of the open round, from 1. If the mechanism has a round for the loss, it is the
+        last. After the last round the number is n_rounds + 1.
         """
         return len(self._included) + 1
 
@@ -105,7 +113,9 @@ class ClientRounds:
         )
 
     def say(self) -> Upload | Proposal | Confirmation:
-        """Make the message for the state that the client just entered. Call it once per state."""
+        """Return the message for the state that the client has just entered. Call it once per
+        state.
+        """
         match self.state:
             case ClientState.AGGREGATING:
                 return self.upload()
@@ -115,7 +125,7 @@ class ClientRounds:
                 return self.confirm()
 
     def recall(self, said: Message) -> None:
-        """Use what was said before a restart in place of `say`."""
+        """Continue from a message that the client made before a restart, in place of `say`."""
         match self.state, said:
             case ClientState.AGGREGATING, Upload(nonce=nonce):
                 self._check_recalled(said)
@@ -146,15 +156,17 @@ class ClientRounds:
     def speaks_after(self, message: Message) -> bool:
         """Return whether the client answers this message.
 
-        It answers all but a sum after which another client, the first one in that sum, computes the
-        parameters.
+        Only one case has no answer: after some sums, the first client in the sum computes
+        parameters. All other clients wait for them.
         """
         is_first = bool(self._included) and self._included[-1][0] == self.name
         is_asked = isinstance(message, Turn) or is_first
         return self.state is not ClientState.SETTLING or is_asked
 
     def is_late(self, message: Message) -> bool:
-        """Return whether this message was sent before keys were shared, and so changes nothing."""
+        """Return whether this message belongs to the phase before. Such a message changes
+        nothing.
+        """
         return isinstance(message, Deal | KeyBox)
 
     def is_early(self, message: Message) -> bool:
@@ -176,12 +188,14 @@ class ClientRounds:
         return False
 
     def keep(self) -> list[Keep]:
-        """Return no secrets: none are made once keys are shared."""
+        """Return an empty list: no secrets are made in this phase."""
         return []
 
     @property
     def last_included(self) -> int:
-        """Last opened round with this client's answer in its sum; 0 if there is none."""
+        """Number of the last opened round with this client's answer in its sum, from 1, or 0 if
+        there is none.
+        """
         return max(
             (number for number, names in enumerate(self._included, 1) if self.name in names),
             default=0,
@@ -190,7 +204,7 @@ class ClientRounds:
     def upload(self) -> Upload:
         """Return the client's exact answer plus its share of the noise, masked.
 
-        It draws noise, so call it once per round.
+        Each call draws noise, so call it once per round.
         """
         round = self._mechanism.all_rounds[self.number - 1]
         values = self._records.answer(self._query) + self.plan.draw_client_noise(
@@ -206,9 +220,9 @@ class ClientRounds:
             )
 
     def included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
-        """Return the clients in the sum, with their nonces, without opening it.
+        """Return the nonce of each client in the sum, by name, without opening the sum.
 
-        Raises RemoteProtocolError if this is not the awaited sum.
+        Raises RemoteProtocolError if the client does not wait for this sum.
         """
         what = f"the broadcast of round {broadcast.round}"
         if broadcast.round != self.number or self._awaiting is not None:
@@ -225,10 +239,10 @@ class ClientRounds:
         return included
 
     def open(self, broadcast: Broadcast) -> None:
-        """Unmask the sum and enter the next round, unless that needs parameters from another
-        client.
+        """Unmask the sum. Then enter the next round, unless it needs parameters, which a client
+        must compute first.
 
-        Raises RemoteProtocolError if this is not the awaited sum.
+        Raises RemoteProtocolError if the client does not wait for this sum, or if it does not open.
         """
         included, index = self.included_in(broadcast), self.number - 1
         round = self._mechanism.all_rounds[index]
@@ -253,8 +267,10 @@ class ClientRounds:
             self._enter_round()
 
     def propose(self) -> Proposal:
-        """Compute the parameters of the next query and seal them. It draws bytes, so call it once
-        per round.
+        """Return the parameters of the next query, sealed. Each call draws random bytes, so call it
+        once per round.
+
+        Raises LocalProtocolError if no opened sum awaits parameters.
         """
         if self._awaiting is None:
             raise LocalProtocolError("there is no new answer to compute the next parameters from")
@@ -269,7 +285,11 @@ class ClientRounds:
         return Proposal(self.number, salt, box, signature)
 
     def settle(self, parameters: Parameters) -> None:
-        """Continue from the parameters that the server stored; they are never replaced."""
+        """Continue from the parameters that the server relayed. Parameters accepted earlier are
+        never replaced.
+
+        Raises RemoteProtocolError if the parameters are not expected, not signed, or invalid.
+        """
         if parameters.round != self.number or self._awaiting is None:
             raise RemoteProtocolError(
                 f"parameters for round {parameters.round} were not expected; the parameters"
@@ -299,11 +319,13 @@ class ClientRounds:
         )
 
     def conclude(self, confirmations: Confirmations) -> ClientResult:
-        """Return the result, if enough clients of the last round confirmed it and no client another
-        one.
+        """Return the result, if enough clients of the last round confirmed it, and none confirmed
+        another result.
 
-        A lying server cannot lead two groups of this size to different results, under the
+        A dishonest server cannot make two groups of this size accept different results, under the
         conditions of `Masks.quorum`.
+
+        Raises RemoteProtocolError otherwise, or if a confirmation is not signed by its client.
         """
         found, last = self._found(), self._included[-1]
         names = [name for name, _, _ in confirmations.confirmed]
@@ -330,9 +352,9 @@ class ClientRounds:
         )
 
     def unfinished(self) -> Unfinished | None:
-        """Return the centroids after the rounds so far, or None if there are none.
+        """Return the last centroids of a run that ends early, or None if there are none.
 
-        A sum whose parameters never came is not included.
+        A sum whose parameters never came does not count.
         """
         settled = self._included[: len(self._included) - (self._awaiting is not None)]
         centroids = self._mechanism.centroids(len(settled), self._state) if settled else None
@@ -361,7 +383,7 @@ class ClientRounds:
         )
 
     def _enter_round(self) -> None:
-        """Prepare the next query, if there is one."""
+        """Prepare the query of the open round, if there is one."""
         if self.state is ClientState.CONFIRMING:
             return
         self._query = query = self._mechanism.query(self.number - 1, self._state)

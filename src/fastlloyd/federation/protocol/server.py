@@ -1,5 +1,5 @@
 """Session of the server: it relays keys that it cannot open, adds up uploads that it cannot read,
-and fixes each round once.
+and fixes each sum once.
 """
 
 import os
@@ -43,22 +43,27 @@ from fastlloyd.federation.protocol.transitions import (
 
 @dataclass(slots=True, eq=False, repr=False)
 class ServerSession:
-    """The server in one run: messages in, actions out. It never has a key of the clients.
+    """The server's part in one run. It handles messages of clients and returns actions. It never
+    has a key of the clients.
 
-    Messages come from `decode`, their senders from the transport, which authenticates them. A
-    message that breaks the protocol raises RemoteProtocolError, which names its sender, and changes
-    nothing. Other clients continue. Each phase of the protocol has an object of its own, made by
-    the decision that begins the phase. The session keeps the state, tells phases who is absent, and
-    takes the steps that they ask for.
+    Messages come from `decode`, and the transport authenticates their senders. A message that
+    breaks the protocol raises RemoteProtocolError with the name of its sender, and changes nothing.
+    Other clients continue. Each phase of the protocol has an object of its own. The decision that
+    begins the phase makes the object. The session keeps the state, knows which clients are absent,
+    and takes the steps that the phases return.
+
+    outcome : outcome of the run, or None until it has ended.
+    state : state of the server in the run.
 
     Parameters
     ----------
     plan : the plan.
-    noise : source of the noise in `server-noise`, not used in `client-noise`. Raises
-        LocalProtocolError if it is not private, outside `testing.repeatable_noise`.
-    random_bytes : source of the bytes that distinguish the beginnings of a run.
+    noise : source of the noise in trust mode `server-noise`, not used in `client-noise`.
+    random_bytes : source of the bytes that identify each start of a run.
 
-    outcome : outcome of the run, or None while it goes on.
+    Raises
+    ------
+    LocalProtocolError : the noise is repeatable, outside `testing.repeatable_noise`.
     """
 
     plan: Plan
@@ -82,15 +87,20 @@ class ServerSession:
         self._joining = ServerJoining(self.plan, self._roster, self._attendance, beginning)
 
     def restore(self, recorded: Sequence[bytes]) -> None:
-        """Restore the state of the session that recorded these messages, in order; it then answers
-        all clients that repeat a message.
+        """Restore the session from stored messages. It then answers every client that repeats a
+        message.
 
-        Clients send everything that was not recorded again, as the same bytes: Hellos before the
+        Clients send again, as the same bytes, everything that was not stored: Hellos before the
         first Deal, uploads of an open round, and confirmations. No noise is drawn.
+
+        Parameters
+        ----------
+        recorded : bytes of all stored messages, in order.
 
         Raises
         ------
-        LocalProtocolError : the records are not those of such a session, which cannot be used then.
+        LocalProtocolError : the messages do not come from such a session. The session cannot be
+            used then.
         """
         for position, message in enumerate(decode_records(recorded, self.plan), 1):
             with fits(position, message):
@@ -100,13 +110,13 @@ class ServerSession:
 
     @property
     def step(self) -> tuple[str, ...]:
-        """Identifier of the present step; a deadline applies to one step."""
+        """Identifier of the present step. A deadline applies to one step."""
         turn = self._rounds.turn if self._rounds else 0
         return self.state.value, str(self._n_closed), str(turn), str(len(self._present))
 
     @property
     def progress(self) -> str:
-        """Progress of the run, for people."""
+        """Progress of the run, as a text for people."""
         n_rounds = self.plan.mechanism.n_rounds
         return (
             f"round {self._n_closed + 1} of {n_rounds}"
@@ -120,8 +130,8 @@ class ServerSession:
         return tuple(name for name in self._joining.hellos if name not in self._attendance.gone)
 
     def hello_of(self, name: str) -> Hello | None:
-        """Return the Hello with which that client is in the run, or None if it is not in it, or has
-        left. Any thread may call this.
+        """Return the Hello with which client `name` joined, or None if it did not join or has left.
+        Any thread may call this.
         """
         return None if name in self._attendance.gone else self._joining.hellos.get(name)
 
@@ -134,12 +144,13 @@ class ServerSession:
 
     @property
     def may_ask_another(self) -> bool:
-        """Return whether another client of the last sum may be asked for parameters."""
+        """Return whether another client in the last sum may be asked for parameters."""
         return self.state is ServerState.SETTLING and self._opened.may_ask_another
 
     def receive(self, sender: str, message: Message) -> list[Action]:
-        """Answer a client. Raises RemoteProtocolError if the protocol does not allow its
-        message.
+        """Handle a message of client `sender`, and return the actions that answer it.
+
+        Raises RemoteProtocolError if the protocol does not allow the message.
         """
         if sender not in self._roster.signing_keys:
             raise RemoteProtocolError(f"there is no client {sender!r:.80} in the plan")
@@ -156,7 +167,7 @@ class ServerSession:
         return self._take(phase.receive(sender, message))
 
     def deadline(self) -> list[Action]:
-        """Stop waiting: continue with the clients that answered if they are enough, otherwise end
+        """Stop waiting. Continue with the clients that answered if they are enough, otherwise end
         the run.
         """
         return [] if self._waiting is None else self._take(self._waiting.deadline())
@@ -164,9 +175,9 @@ class ServerSession:
     def away(self, name: str) -> list[Action]:
         """Note that client `name` has had no connection for a while.
 
-        If it missed a round before, the server does not wait for it until it is back. A step never
-        ends with fewer clients than its sum needs: then absent clients have until the deadline,
-        like all others.
+        If the client was late before, the server does not wait for it until it has a connection
+        again. A sum always needs enough clients: if they are too few, the server waits for absent
+        clients too, until the deadline.
         """
         self._attendance.away.add(name)
         return self._go_on(Deadline)
@@ -180,17 +191,19 @@ class ServerSession:
         return self._go_on(Deadline)
 
     def back(self, name: str) -> None:
-        """Note that client `name` has a connection (again), so the server waits for it."""
+        """Note that client `name` has a connection again, so the server waits for it."""
         self._attendance.away.discard(name)
 
     def draw_ahead(self) -> None:
-        """Draw the noise of the open round early, while the driver has no message to answer."""
+        """Draw the noise of the open round early. The driver calls this while it has no message to
+        handle.
+        """
         if self.state is ServerState.AGGREGATING:
             self._opened.begun()
 
     @property
     def _waiting(self) -> ServerPhase | None:
-        """Phase of the run, or None once it is over."""
+        """Phase that the run is in, or None once the run has ended."""
         return self._phase(PHASE_OF[self.state]) if self.state in PHASE_OF else None
 
     def _phase(self, phase: Phase) -> ServerPhase:
@@ -206,28 +219,28 @@ class ServerSession:
 
     @property
     def _agreed(self) -> ServerSharing:
-        """Keys of the clients present, after the first Deal."""
+        """Phase in which clients share keys. Raises LocalProtocolError before the first Deal."""
         if self._sharing is None:
             raise LocalProtocolError("no Deal was decided on")
         return self._sharing
 
     @property
     def _opened(self) -> ServerRounds:
-        """Rounds, after all clients are ready."""
+        """Phase of the rounds. Raises LocalProtocolError before all clients are ready."""
         if self._rounds is None:
             raise LocalProtocolError("no round was opened")
         return self._rounds
 
     @property
     def _summed(self) -> ServerConfirming:
-        """Confirmations, after the last sum is settled."""
+        """Phase of the confirmations. Raises LocalProtocolError before the last round is closed."""
         if self._confirming is None:
             raise LocalProtocolError("the last round was not closed")
         return self._confirming
 
     @property
     def _present(self) -> tuple[str, ...]:
-        """Clients that share keys, or are about to; none before the first Deal."""
+        """Clients that share keys, or are about to. Empty before the first Deal."""
         return () if self._sharing is None else self._sharing.present
 
     @property
@@ -235,11 +248,13 @@ class ServerSession:
         return 0 if self._rounds is None else self._rounds.n_closed
 
     def _go_on(self, event: type) -> list[Action]:
-        """Take the next step if no client is awaited, or end the run if too many have left."""
+        """Continue if the server waits for no client, or end the run if too few are left."""
         return [] if self._waiting is None else self._take(self._waiting.go_on(event))
 
     def _take(self, steps: Sequence[Step]) -> list[Action]:
-        """Take the steps that a phase asks for, in order."""
+        """Take the steps that a phase returned, in order, and return the actions that they lead
+        to.
+        """
         actions: list[Action] = []
         for step in steps:
             match step:
@@ -252,7 +267,7 @@ class ServerSession:
         return actions
 
     def _decide(self, step: Decide) -> list[Action]:
-        """Record a decision and send it to these clients; it may end the run."""
+        """Store a decision and send it to its recipients. The decision may end the run."""
         before, event = self.state, step.event
         for message in step.messages:
             following = self._state_after(message)
@@ -267,7 +282,7 @@ class ServerSession:
 
     def _state_after(self, message: Message) -> ServerState:
         """Return the state after a decision. Raises LocalProtocolError if the present state does
-        not allow it.
+        not allow the decision.
         """
         m, following = self.plan.mechanism, self._n_closed + 1
         match self.state, message:
@@ -295,7 +310,7 @@ class ServerSession:
         )
 
     def _apply(self, message: Message) -> None:
-        """Apply a decision, when it is made or when it is read again after a restart."""
+        """Apply a decision, which has just been made or is read again after a restart."""
         self.state = self._state_after(message)
         match message:
             case Deal():
@@ -333,8 +348,8 @@ class ServerSession:
         return () if self._rounds is None else self._rounds.included
 
     def _check(self, message: Message) -> None:
-        """Raise LocalProtocolError unless a recorded decision may name its clients, and names
-        enough.
+        """Raise LocalProtocolError unless a stored decision names clients that it may name, and
+        enough of them.
         """
         match message:
             case Deal():

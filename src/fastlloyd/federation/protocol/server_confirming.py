@@ -1,4 +1,6 @@
-"""Confirming phase of the server: clients confirm the result, and the server relays that."""
+"""Phase of the server in which clients confirm the result, and the server relays their
+confirmations.
+"""
 
 from collections.abc import Container
 from dataclasses import dataclass, field
@@ -16,9 +18,14 @@ from fastlloyd.federation.protocol.transitions import Deadline
 class ServerConfirming:
     """Confirmations of a result.
 
-    vouching : clients of the last round. Others only followed that round, and no client accepts
-        their confirmations, so the server does not count them.
-    relayed : confirmations sent to clients, or None.
+    plan : the plan.
+    roster : clients of the plan.
+    attendance : clients that the server does not wait for.
+    key_set : clients that share keys.
+    vouching : names of the clients in the last sum. Clients accept confirmations of these only, so
+        the server counts no others.
+    confirmations : confirmation of each client, by name.
+    relayed : message with the confirmations that the server sent, or None before.
     """
 
     plan: Plan
@@ -31,11 +38,15 @@ class ServerConfirming:
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Clients that have not confirmed."""
+        """Clients that have not confirmed, without those that are absent."""
         return self.attendance.unanswered(self.key_set.names, self.confirmations)
 
     def receive(self, sender: str, message: Confirmation) -> list[Step]:
-        """Take one client's confirmation, and relay all of them once they are complete."""
+        """Store one client's confirmation, and relay all confirmations once they are complete.
+
+        Raises RemoteProtocolError if the client did not sign it, or sent another confirmation
+        before.
+        """
         self.key_set.check_confirmation(sender, message)
         stored = self.confirmations.setdefault(sender, message)
         if stored != message:
@@ -47,8 +58,10 @@ class ServerConfirming:
         return self._relay(Deadline)
 
     def go_on(self, event: type) -> list[Step]:
-        """Relay the confirmations once all clients that are not absent have confirmed, or end the
-        run if too few are left.
+        """Relay the confirmations once all clients that are not absent have confirmed. End the run
+        if too few are left.
+
+        event : message or event that caused the call.
         """
         if ended := self.attendance.if_short(self.vouching, self.confirmations, self._needed):
             return ended
@@ -58,7 +71,11 @@ class ServerConfirming:
         return self._relay(event) if is_enough else []
 
     def check(self, message: Confirmations) -> None:
-        """Raise unless the message names clients that share keys, and enough of the last round."""
+        """Raise an error unless a stored message names only clients that share keys, and enough
+        clients of the last sum.
+
+        Raises LocalProtocolError or RemoteProtocolError.
+        """
         confirmed = [name for name, _, _ in message.confirmed]
         self.roster.check_members(
             "the list of confirmations", confirmed, self.key_set.names, self._needed
@@ -80,7 +97,7 @@ class ServerConfirming:
         return self.plan.quorum(len(self.key_set.names)).confirmations
 
     def _n_vouching(self, answers: Container[str]) -> int:
-        """Return the number of these answers that count."""
+        """Return the number of clients in `answers` that are in the last sum."""
         return sum(name in answers for name in self.vouching)
 
     def _relay(self, event: type) -> list[Step]:

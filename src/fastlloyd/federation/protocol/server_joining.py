@@ -1,4 +1,4 @@
-"""Joining phase of the server: it collects Hellos until keys can be shared."""
+"""Phase of the server in which it collects Hellos, until clients can share keys."""
 
 from dataclasses import dataclass, field
 
@@ -12,9 +12,13 @@ from fastlloyd.federation.protocol.transitions import Deadline
 
 @dataclass(slots=True, eq=False)
 class ServerJoining:
-    """Hellos of one beginning of a run.
+    """Hellos of one start of a run.
 
-    beginning : random bytes that identify it. hellos : by name, in the order in which they came.
+    plan : the plan.
+    roster : clients of the plan.
+    attendance : clients that the server does not wait for.
+    beginning : random bytes that identify this start.
+    hellos : Hello of each client, by name, in the order in which the Hellos came.
     """
 
     plan: Plan
@@ -29,8 +33,10 @@ class ServerJoining:
         return tuple(name for name in self.plan.names if name not in self.hellos)
 
     def receive(self, sender: str, message: Message) -> list[Step]:
-        """Take a Hello. Any other message belongs to an earlier beginning, whose end its sender
-        missed.
+        """Store a client's Hello. Any other message is ignored: it belongs to an earlier start of
+        the run, and its sender missed the end.
+
+        Raises RemoteProtocolError if the Hello is invalid or names another client.
         """
         if not isinstance(message, Hello) or message == self.hellos.get(sender):
             return []
@@ -44,12 +50,13 @@ class ServerJoining:
         return [GoOn(Hello)]
 
     def deadline(self) -> list[Step]:
-        """Share keys among those that said Hello."""
+        """Let the clients that said Hello share keys."""
         return self._close(Deadline)
 
     def go_on(self, event: type) -> list[Step]:
-        """Share keys once each client has said Hello or left, or end the run if too few are
-        left.
+        """Let clients share keys once each has said Hello or left. End the run if too few are left.
+
+        event : message or event that caused the call.
         """
         gone = self.attendance.gone
         is_short = bool(gone) and self.attendance.left_over(self.plan.names) < self.plan.min_present
@@ -57,7 +64,9 @@ class ServerJoining:
         return self._close(event) if is_short or is_complete else []
 
     def take_over(self, key_set: KeySet) -> None:
-        """Take the Hellos and the beginning of a Deal, which an earlier process may have made."""
+        """Use the Hellos and the random bytes of a Deal. An earlier process of the server may have
+        made the Deal.
+        """
         self.beginning = key_set.deal.beginning
         self.hellos |= key_set.hellos
 
@@ -69,9 +78,12 @@ class ServerJoining:
 def share_keys(
     plan: Plan, attendance: Attendance, event: type, deal: Deal, why: str = ""
 ) -> list[Step]:
-    """Have the clients of `deal` that have not left make keys for each other.
+    """Return the steps by which the clients of `deal` that have not left share keys. If they are
+    too few, the steps end the run.
 
-    If they are too few, the run ends, for the reason `why`.
+    event : message or event that caused this decision.
+    deal : Deal to send, without the clients that have left.
+    why : beginning of the reason, if the run ends.
     """
     hellos = tuple(hello for hello in deal.hellos if hello.name not in attendance.gone)
     present = [hello.name for hello in hellos]

@@ -1,5 +1,5 @@
-"""Interface of the server's phases, one for each part of the protocol, and the attendance that they
-share.
+"""Interface of the server's phases, one for each part of the protocol, and the list of absent
+clients that they share.
 
 `transitions.py` says which phase answers which message in which state. A phase contains only the
 data of its part of the protocol. It returns steps, and the session takes them.
@@ -16,10 +16,12 @@ from fastlloyd.federation.protocol.transitions import Deadline
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Record these messages and send them to these clients, then take the next step, as after
+    """Step: store these messages, send them to these clients, and then take the next step, as after
     `GoOn`.
 
-    event : the message or event that caused the decision.
+    event : type of the message or event that caused the decision.
+    messages : messages that the server decided on.
+    to : names of the recipients.
     """
 
     event: type
@@ -29,7 +31,11 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """Take the next step of the run if no client is awaited any more, or too few are left."""
+    """Step: continue the run if the server waits for no client any more, or if too few clients are
+    left.
+
+    event : type of the message or event that caused the step.
+    """
 
     event: type
 
@@ -41,9 +47,11 @@ Step = Send | Decide | GoOn
 class Attendance:
     """Clients that the server does not wait for, in any phase.
 
-    late : clients that kept the others waiting before. away : clients without a connection; the
-        transport reports them to every process again. gone : clients that left permanently, in this
-        order.
+    names : names of all clients of the plan, in order.
+    late : names of the clients that kept the others waiting before.
+    away : names of the clients without a connection. The transport reports them again to each new
+        process.
+    gone : names of the clients that left permanently, in the order in which they left.
     """
 
     names: tuple[str, ...]
@@ -55,46 +63,54 @@ class Attendance:
     def absent(self) -> set[str]:
         """Clients that left permanently, and clients that were late before and are away now.
 
-        So a client that is away, even again and again, makes the others wait for only one step's
-        timeout.
+        A client that is away again and again makes the others wait only once, for the timeout of
+        one step.
         """
         return self.late & self.away | self.gone.keys()
 
     def unanswered(self, names: Sequence[str], answers: Container[str]) -> tuple[str, ...]:
-        """Return the clients of `names` that are awaited: neither absent nor among the answers."""
+        """Return the clients of `names` that the server waits for: those that are not absent and
+        not in `answers`.
+        """
         absent = self.absent
         return tuple(name for name in names if name not in answers and name not in absent)
 
     def have_answered(self, names: Sequence[str], answers: Collection[str]) -> bool:
-        """Return whether all of `names` have answered except those that are absent."""
+        """Return whether all clients of `names` have answered, except those that are absent."""
         # most often too many are missing, and then no client is looked at
         may_have = len(names) - len(answers) <= len(self.absent)
         return may_have and not self.unanswered(names, answers)
 
     def left_over(self, names: Sequence[str], answers: Container[str] = ()) -> int:
-        """Return the number of these clients that have not left, or that answered before they
+        """Return the number of clients of `names` that have not left, or that answered before they
         left.
         """
         return sum(name not in self.gone or name in answers for name in names)
 
     def too_few(self, event: type, what: str, needed: int) -> list[Step]:
-        """End the run, because more clients are needed.
+        """Return the steps that end the run, because more clients are needed.
 
-        what : says how many clients there are.
+        event : type of the message or event that caused the end.
+        what : clause that says how many clients there are.
+        needed : smallest number of clients that the run needs.
         """
         why = "".join(f"client {name} left for good: " for name in list(self.gone)[-1:])
         reason = f"{why}{what}, and at least {needed} are needed"
         return [Decide(event, (Abort(printable(reason)),), self.names)]
 
     def if_short(self, names: Sequence[str], answers: Container[str], needed: int) -> list[Step]:
-        """End the run if clients have left and fewer than needed are left of `names`."""
+        """Return the steps that end the run if clients have left, and fewer than `needed` of
+        `names` are left. Otherwise return an empty list.
+        """
         if self.gone and (n_left := self.left_over(names, answers)) < needed:
             return self.too_few(Deadline, f"{n_left} clients are left", needed)
         return []
 
 
 class ServerPhase(Protocol):
-    """Part of the server in one phase: it answers the messages of that phase, even late ones."""
+    """Part of the server in one phase. It answers the messages of that phase, even if they are
+    late.
+    """
 
     @property
     def awaited(self) -> tuple[str, ...]:
@@ -102,15 +118,18 @@ class ServerPhase(Protocol):
         ...
 
     def receive(self, sender: str, message: Any) -> list[Step]:
-        """Answer a client of this run. Raises RemoteProtocolError if the protocol does not allow
-        its message.
+        """Answer a message of a client. Raises RemoteProtocolError if the protocol does not allow
+        the message.
         """
         ...
 
     def deadline(self) -> list[Step]:
-        """Stop waiting: continue with the clients that answered, or end the run."""
+        """Stop waiting. Continue with the clients that answered, or end the run."""
         ...
 
     def go_on(self, event: type) -> list[Step]:
-        """Take the next step if no client is awaited, or end the run if too few are left."""
+        """Continue if the server waits for no client, or end the run if too few are left.
+
+        event : type of the message or event that caused the call.
+        """
         ...

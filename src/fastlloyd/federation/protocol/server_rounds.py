@@ -1,5 +1,5 @@
-"""Rounds of the server: it adds up uploads that it cannot read, fixes each sum once, and relays the
-parameters that follow from it.
+"""Phase of the server in which it adds up uploads that it cannot read, fixes each sum once, and
+relays the parameters that follow from the sum.
 """
 
 from collections.abc import Container
@@ -31,10 +31,16 @@ from fastlloyd.federation.secagg.ring import RingVector
 class ServerRounds:
     """Rounds of the clients that share keys.
 
-    uploads : of the open round, by client.
-    broadcasts, included : of each closed round, its sum and the clients in it.
-    parameters : by the round that they are for.
-    turn : number of clients of the last sum that were asked for parameters and did not answer.
+    plan : the plan.
+    roster : clients of the plan.
+    attendance : clients that the server does not wait for.
+    key_set : clients that share keys.
+    noise : source of the server's noise.
+    uploads : upload of each client in the open round, by name.
+    broadcasts : Broadcast of each closed round.
+    included : for each closed round, names of the clients in its sum, in the order of the plan.
+    parameters : Parameters of each round that has any, by the number of the round.
+    turn : number of clients in the last sum that were asked for parameters and did not answer.
     """
 
     plan: Plan
@@ -60,7 +66,7 @@ class ServerRounds:
 
     @property
     def n_closed(self) -> int:
-        """Number of rounds whose sum is fixed."""
+        """Number of closed rounds: their sums are fixed."""
         return len(self.broadcasts)
 
     @property
@@ -71,13 +77,13 @@ class ServerRounds:
 
     @property
     def may_ask_another(self) -> bool:
-        """Return whether another client of the last sum may be asked for parameters."""
+        """Return whether another client in the last sum may be asked for parameters."""
         most = min(self._quorum.max_turns, len(self.included[-1]) - 1) if self.included else 0
         return self.is_settling and self.turn < most
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Clients whose upload the server waits for, or the client whose parameters it waits
+        """Clients whose uploads the server waits for, or the client whose parameters it waits
         for.
         """
         if self.is_settling:
@@ -85,8 +91,8 @@ class ServerRounds:
         return self.attendance.unanswered(self.present, self.uploads)
 
     def receive(self, sender: str, message: Message) -> list[Step]:
-        """Answer a client that shares keys. Raises RemoteProtocolError if its message is not
-        allowed.
+        """Answer a message of a client that shares keys. Raises RemoteProtocolError if the protocol
+        does not allow the message.
         """
         match message:
             case Upload():
@@ -100,10 +106,12 @@ class ServerRounds:
         return self._next_turn() if self.is_settling else self._close(Deadline)
 
     def go_on(self, event: type) -> list[Step]:
-        """Close the round once all clients that are not absent have answered, or end the run if too
+        """Close the round once all clients that are not absent have answered. End the run if too
         few are left.
 
-        If the client that should compute the parameters has left, ask the next one.
+        If the client that was asked for parameters has left, ask the next one.
+
+        event : message or event that caused the call.
         """
         is_summed = self.n_closed == self.plan.mechanism.n_rounds
         needed = self._quorum.confirmations if is_summed else self._quorum.needed
@@ -117,11 +125,12 @@ class ServerRounds:
 
     @property
     def _counted_on(self) -> tuple[tuple[str, ...], Container[str]]:
-        """Clients that this round and all later ones need, and answers that count even if their
-        clients have left: uploads of the last round.
+        """Two groups, to decide whether enough clients are left: the clients that this round and
+        all later ones need, and the clients that count even if they have left.
 
-        An earlier upload does not help: the others would pay for a further round, which could not
-        close.
+        The second group is not empty only in the last round, in which an upload still helps after
+        its client has left. In an earlier round the others would pay for one more round, which then
+        could not close.
         """
         match self.plan.mechanism.n_rounds - self.n_closed:
             case 0:
@@ -131,8 +140,10 @@ class ServerRounds:
         return self.present, ()
 
     def check(self, message: Broadcast | Parameters) -> None:
-        """Raise unless the message names clients that share keys and, for a Broadcast, enough of
-        them.
+        """Raise an error unless a stored message names only clients that share keys and, for a
+        Broadcast, enough of them.
+
+        Raises LocalProtocolError or RemoteProtocolError.
         """
         match message:
             case Broadcast():
@@ -146,7 +157,7 @@ class ServerRounds:
                 )
 
     def apply(self, message: Broadcast | Parameters) -> None:
-        """Store the sum of a round, or the parameters of the next."""
+        """Store the sum of a round, or the parameters of the next round."""
         match message:
             case Broadcast():
                 included = tuple(message.included(self.plan.names))
@@ -163,8 +174,8 @@ class ServerRounds:
         self.uploads, self._total = {}, None
 
     def begun(self) -> RingVector:
-        """Return the sum of the open round so far; it starts with the server's noise, drawn
-        once.
+        """Return the sum of the open round so far, which starts with the server's noise. The noise
+        is drawn at the first call.
         """
         if self._total is None:
             round = self.plan.mechanism.all_rounds[self.n_closed]
@@ -174,7 +185,7 @@ class ServerRounds:
         return self._total
 
     def _collect(self, sender: str, upload: Upload) -> list[Step]:
-        """Take one client's upload; the last one closes the round."""
+        """Add one client's upload to the sum. The last upload closes the round."""
         if upload.round <= self.n_closed:
             return self._catch_up(sender, upload.round)
         is_open = self.n_closed < self.plan.mechanism.n_rounds and not self.is_settling
@@ -193,7 +204,10 @@ class ServerRounds:
         return [GoOn(Upload)]
 
     def _catch_up(self, sender: str, number: int) -> list[Step]:
-        """Send the Broadcast of a closed round again, and the messages that followed."""
+        """Send a client the Broadcast of a closed round again, and the message that follows it.
+
+        number : number of the closed round, from 1.
+        """
         closed, following = Send(sender, self.broadcasts[number - 1]), number + 1
         if following in self.parameters:
             return [closed, Send(sender, self.parameters[following])]
@@ -205,7 +219,7 @@ class ServerRounds:
         return [closed]
 
     def _close(self, event: type) -> list[Step]:
-        """Fix the included set and the sum of the round."""
+        """Fix the sum of the open round, and the clients in it."""
         number, needed = self.n_closed + 1, self._quorum.needed
         if self._total is None or len(self.uploads) < needed:
             missing = missing_of(self.present, self.uploads)
@@ -219,10 +233,10 @@ class ServerRounds:
     def _settle(self, sender: str, proposal: Proposal) -> list[Step]:
         """Store the first parameters from a client that was asked, and relay them to all clients.
 
-        A client that proposes other parameters later gets the stored ones. Parameters from a client
-        that was not asked are ignored, otherwise the fastest client would choose them. If an
-        earlier process of the server asked a client, this process asks that client again later. The
-        client then sends the same parameters again.
+        A client that proposes other parameters later is sent the stored ones. Parameters from a
+        client that was not asked are ignored, otherwise the fastest client would choose them.
+        Perhaps an earlier process of the server asked the client. Then this process asks it again
+        later, and the client sends the same parameters again.
         """
         if proposal.round in self.parameters:
             return [Send(sender, self.parameters[proposal.round])]
@@ -240,7 +254,9 @@ class ServerRounds:
         return [Decide(Proposal, (parameters,), self.present)]
 
     def _next_turn(self) -> list[Step]:
-        """Ask the next client of the last sum, if another may be asked."""
+        """Ask the next client in the last sum for parameters, or end the run if no more clients may
+        be asked.
+        """
         asked, number = self.included[-1], self.n_closed + 1
         if not self.may_ask_another:
             reason = (

@@ -1,5 +1,5 @@
-"""Key-sharing phase of the server: it relays the keys that clients make for each other, until all
-clients are ready.
+"""Phase of the server in which clients make keys for each other. The server relays the keys until
+all clients are ready.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,17 @@ from fastlloyd.federation.protocol.transitions import Deadline
 
 @dataclass(slots=True, eq=False)
 class ServerSharing:
-    """Keys of the clients that one Deal names; each Deal has an object of its own.
+    """Keys of the clients that one Deal names. Each Deal has an object of its own.
 
-    sealed : keys that these clients made, by maker.
-    ready : by name, until all are ready.
-    all_ready : relayed once they are, or None.
-    served : clients with an upload in a sum, which therefore have all that is relayed here.
+    plan : the plan.
+    roster : clients of the plan.
+    attendance : clients that the server does not wait for.
+    key_set : clients of the Deal.
+    sealed : keys that each client made for others, by the name of the maker.
+    ready : Ready message of each client, by name, until all are ready.
+    all_ready : message that all clients are ready, or None before.
+    served : names of the clients with an upload in a sum. They have received everything that this
+        phase relays.
     """
 
     plan: Plan
@@ -56,19 +61,19 @@ class ServerSharing:
 
     @property
     def is_dealt(self) -> bool:
-        """Return whether each client that was asked has made its keys."""
+        """Return whether each client that was asked for keys has made them."""
         return self.n_to_seal == 0
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Clients whose keys, or later whose Ready, the server waits for."""
+        """Clients whose keys the server waits for or, once it has all keys, whose Ready."""
         if not self.is_dealt:
             return tuple(name for name in self._speakers if name not in self.sealed)
         return tuple(name for name in self.present if name not in self.ready)
 
     def receive(self, sender: str, message: Message) -> list[Step]:
-        """Answer a client that shares keys. Raises RemoteProtocolError if its message is not
-        allowed.
+        """Answer a message of a client of the Deal. Raises RemoteProtocolError if the protocol does
+        not allow the message.
         """
         match message:
             case Hello():
@@ -82,17 +87,22 @@ class ServerSharing:
         raise AssertionError(f"{type(message).__name__} is not a message about keys")
 
     def deadline(self) -> list[Step]:
-        """Share keys again without the clients that have not answered."""
+        """Make a new Deal without the clients that have not answered."""
         return self._deal_without(Deadline, dict.fromkeys(self.awaited, "the client was too late"))
 
     def go_on(self, event: type) -> list[Step]:
-        """Share keys again if one of these clients has left."""
+        """Make a new Deal if one of these clients has left.
+
+        event : message or event that caused the call.
+        """
         is_whole = self.attendance.gone.keys().isdisjoint(self.present)
         return [] if is_whole else self._deal_without(event, {})
 
     def check(self, message: SealedKeys | AllReady) -> None:
-        """Raise unless the message is valid: keys from a client that was asked and had made none,
-        or an AllReady of all clients.
+        """Raise an error unless a stored message is valid: keys from a client that was asked and
+        had made none, or the AllReady of all clients.
+
+        Raises LocalProtocolError or RemoteProtocolError.
         """
         if isinstance(message, AllReady):
             return self.key_set.check_all_ready(message, self._transcript_hash)
@@ -103,7 +113,7 @@ class ServerSharing:
         return self.key_set.check_sealed(maker, message)
 
     def apply(self, message: SealedKeys | AllReady) -> None:
-        """Store the keys that a client made, or that all clients are ready."""
+        """Store the keys that a client made, or the message that all clients are ready."""
         match message:
             case SealedKeys():
                 self.sealed[self.key_set.maker(message)] = message
@@ -112,17 +122,19 @@ class ServerSharing:
 
     @property
     def _speakers(self) -> Sequence[str]:
-        """Clients that answer the Deal with keys."""
+        """Clients that must answer the Deal with keys."""
         return self.plan.masks.speakers(self.present)
 
     @property
     def _is_over(self) -> bool:
-        """Return whether no client is asked whether it is ready: not yet, or no longer."""
+        """Return whether no Ready is expected: keys are missing, or all clients are ready."""
         return self.all_ready is not None or not self.is_dealt
 
     @property
     def _transcript_hash(self) -> bytes:
-        """h_0 of the clients that share keys, once the dealer has answered."""
+        """First transcript hash h_0 of the clients of the Deal, 32 bytes. Exists once the dealer
+        has answered.
+        """
         dealt = self.sealed[self.present[0]]
         if dealt.commitment is None:
             raise LocalProtocolError("the keys of the dealer were not checked")
@@ -136,7 +148,7 @@ class ServerSharing:
         return self._say_again(sender)
 
     def _say_again(self, sender: str) -> list[Step]:
-        """Send all earlier messages again to a client that repeats itself."""
+        """Send a client all earlier messages of this phase again, because it repeated a message."""
         if sender in self.served:
             return []
         said: list[Message] = [self.key_set.deal]
@@ -147,7 +159,9 @@ class ServerSharing:
         return [Send(sender, message) for message in said]
 
     def _store(self, sender: str, sealed: SealedKeys) -> list[Step]:
-        """Store the keys that one client made; once all have, send each client its part."""
+        """Store the keys that one client made. Once all keys are there, send each client those made
+        for it.
+        """
         if sealed.deal != self.key_set.digest:
             return self._say_again(sender)
         if sender not in self._speakers:
@@ -165,7 +179,7 @@ class ServerSharing:
         return [decided, *boxes]
 
     def _agree(self, sender: str, ready: Ready) -> list[Step]:
-        """Store that one client's keys fit; once all clients have said so, rounds begin."""
+        """Store the Ready of one client. Once all clients are ready, the rounds begin."""
         if ready.deal != self.key_set.digest or self._is_over:
             return self._say_again(sender)
         if (known := self.ready.get(sender)) is not None:
@@ -184,11 +198,12 @@ class ServerSharing:
         return [Decide(Ready, (AllReady(self.key_set.digest, 1, signatures),), self.present)]
 
     def _accuse(self, sender: str, said: BadKeys) -> list[Step]:
-        """Share keys again without the client that sent this, and without one maker that it names.
+        """Make a new Deal without the client that sent this message, and without the first maker of
+        a bad key that it names.
 
-        Only these two can tell whether the key fits. The server does not know which one lies, but
-        one does. So each time at least one liar goes, and t liars take at most t honest clients
-        with them.
+        Only these two can tell whether the key is valid. The server does not know which of them
+        lies, but one does. So every such Deal removes at least one dishonest client, and t
+        dishonest clients remove at most t honest ones.
         """
         if said.deal != self.key_set.digest or self._is_over:
             return self._say_again(sender)
@@ -203,10 +218,12 @@ class ServerSharing:
         return self._deal_without(BadKeys, dict.fromkeys([maker, sender], why), f"{why}; ")
 
     def _deal_without(self, event: type, left_out: Mapping[str, str], why: str = "") -> list[Step]:
-        """Share keys again without these clients, and tell each of them why. Nothing was masked
-        until now.
+        """Make a new Deal without some clients, and tell each of them the reason. Nothing has been
+        masked yet. If too few clients remain, the run ends.
 
-        If too few remain, the run ends.
+        event : message or event that caused the new Deal.
+        left_out : reason for each client to leave out, by name.
+        why : beginning of the reason, if the run ends.
         """
         before = self.key_set.deal
         hellos = tuple(hello for hello in before.hellos if hello.name not in left_out)

@@ -1,11 +1,11 @@
-"""State machines of both sessions as tables: (state, event) -> the states that may follow.
+"""Tables of all transitions of the two sessions: (state, event) -> the states that may follow.
 
 Any event outside the tables is refused. A client that refuses a message ends its run (ABORTED),
 because only the server can have sent it. The server refuses one client's message and keeps its
-state. Two rules hold in every state and need no rows: a message that was handled changes nothing
-when it comes again, and a client outside the stored key set is turned away. A restart is no event,
-because a restored session has the same state. The diagrams in the documentation are drawn from
-these tables.
+state. Two rules apply in every state and need no rows. First, a message that was handled changes
+nothing when it comes again. Second, the server turns away a client that does not share keys, once
+others do. A restart is not an event, because a restored session has the same state. The diagrams in
+the documentation are drawn from these tables.
 
 Each state belongs to a phase of the protocol, and an object of the phase handles its messages. A
 client has one such object at a time: `Joining` until keys are shared, then `ClientRounds`. The
@@ -36,12 +36,12 @@ from fastlloyd.federation.protocol.messages import (
 
 
 class Start:
-    """The driver starts the session."""
+    """Event: the driver starts the session."""
 
 
 class Deadline:
-    """End of a wait: the time is over, or all clients that have not answered are absent or have
-    left.
+    """Event: a wait ends. Either the time is over, or all clients that have not answered are absent
+    or have left.
     """
 
 
@@ -154,7 +154,7 @@ PHASE_OF: Mapping[ServerState, Phase] = {
     _S.SETTLING: Phase.ROUNDS,
     _S.CONFIRMING: Phase.CONFIRMING,
 }
-"""Phase of the run in each state of the server; none once the run is over."""
+"""Phase of the run in each state of the server. The states after the end have no phase."""
 
 _ANSWERED_BY: Mapping[type, Phase] = {
     Hello: Phase.SHARING,
@@ -168,9 +168,9 @@ _ANSWERED_BY: Mapping[type, Phase] = {
 
 
 def answering(state: ServerState, message: type) -> Phase:
-    """Return the phase whose object answers a message in a state that allows it.
+    """Return the phase whose object answers `message` in this state of the server.
 
-    It is the phase of the message, even if the message is late; before the first Deal it is that of
-    joining.
+    In the state JOINING it is the phase of joining. In later states it is the phase of the message,
+    even if the message is late.
     """
     return Phase.JOINING if state is _S.JOINING else _ANSWERED_BY[message]

@@ -168,8 +168,10 @@ class DurableServer(DurableParty[ServerSession]):
         """Take the Leave of client `name`, in one turn: the run that it joined with this Hello is
         over for it.
 
-        hello : digest of the Hello. Raises RemoteProtocolError unless the client signed that, and
-        is not in the run with another Hello.
+        hello : digest of the Hello.
+
+        Raises RemoteProtocolError unless the client signed that, and is not in the run with another
+        Hello.
         """
         statement = leave_statement(self._session.plan.digest, self._run_id, name, hello)
         try:

@@ -82,9 +82,10 @@ class RunCost(
 ):
     """Cost of a run, for each record of a data set.
 
-    neighboring_relation : of the plan. epsilon, delta : as the plan states them. distance : tau,
-        the total variation distance between the run and one with exactly its mechanism's noise; 0
-        unless noise is added in shares.
+    neighboring_relation : of the plan.
+    epsilon, delta : as the plan states them.
+    distance : tau, the total variation distance between the run and one with exactly its
+        mechanism's noise; 0 unless noise is added in shares.
     """
 
     neighboring_relation: NeighboringRelation

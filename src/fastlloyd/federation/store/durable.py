@@ -82,8 +82,9 @@ class Store:
     def create(cls, path: Path, *, role: Role, identity: bytes, patience: float = 0.0) -> Self:
         """Make the store of the party with this public signing key (32 bytes) and open it.
 
-        patience : seconds to wait for another process that has it open. Raises StateError if the
-            file exists.
+        patience : seconds to wait for another process that has it open.
+
+        Raises StateError if the file exists.
         """
         lock = Lock(path, patience)
         try:

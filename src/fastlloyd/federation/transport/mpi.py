@@ -47,8 +47,9 @@ def load_mpi() -> Any:
 def serve(session: ServerSession, comm: Any) -> ServerResult:
     """Drive the server of a run to its end, as `party.serve` does.
 
-    comm : communicator of mpi4py with a rank for the server and for each client. Raises
-        NetworkError if it has another number of ranks, or this is not rank 0.
+    comm : communicator of mpi4py with a rank for the server and for each client.
+
+    Raises NetworkError if it has another number of ranks, or this is not rank 0.
     """
     wire = _Wire.of(comm, session.plan, SERVER)
     result = party.serve(session, wire)

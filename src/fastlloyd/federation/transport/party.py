@@ -247,8 +247,10 @@ class ServerParty(Party, Protocol):
         """Note that the run is over for client `name`, with a result or permanently without one, so
         that the server stops waiting for it.
 
-        hello : digest of the Hello that it joined with. Raises RemoteProtocolError unless the
-        client signed that, and is not in the run with another Hello.
+        hello : digest of the Hello that it joined with.
+
+        Raises RemoteProtocolError unless the client signed that, and is not in the run with another
+        Hello.
         """
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:

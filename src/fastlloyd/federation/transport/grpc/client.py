@@ -317,7 +317,9 @@ async def check_connection(
 ) -> None:
     """Ask the server whether it serves this plan, over a connection like that of a run.
 
-    is_here : the server is on this machine. Raises NetworkError, in one sentence.
+    is_here : the server is on this machine.
+
+    Raises NetworkError, in one sentence.
     """
     grpc = tls.load_grpc()
     options = tls.channel_options(

@@ -150,8 +150,9 @@ def explain(
 ) -> str:
     """Return one sentence for gRPC's reason why there is no connection to the server at `address`.
 
-    planned : address in the plan, which may differ. was_connected : this process has talked to that
-        server before, so port and certificate are right.
+    planned : address in the plan, which may differ.
+    was_connected : this process has talked to that server before, so port and certificate are
+        right.
     """
     setting = proxies.in_between(address)
     if _PROXY_SAID in details:

@@ -6,7 +6,10 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Process of a client. number : drawn by it when it began. host : its address."""
+    """Process of a client.
+    number : drawn by it when it began.
+    host : its address.
+    """
 
     number: bytes
     host: str

@@ -15,7 +15,8 @@ from fastlloyd.federation.transport.grpc.places import Place
 class Streams:
     """Newest stream of each client that is connected.
 
-    outboxes : of the clients that are connected. left : clients that left the run for good.
+    outboxes : of the clients that are connected.
+    left : clients that left the run for good.
 
     Parameters
     ----------
