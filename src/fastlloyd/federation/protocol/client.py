@@ -237,10 +237,10 @@ class ClientSession(Secret):
     def accept(self, message: Message) -> list[Action]:
         """Return the actions that must be durable before `receive` is called with `message`.
 
-        If the client will open the sum in a Broadcast, this is a Record of the Broadcast; otherwise
-        nothing. So the client never opens two sums of one round, even if it restarts, and whatever
-        the server then sends. This call opens nothing. A driver that cannot be interrupted may omit
-        it; `receive` then returns the Record.
+        The list is empty, unless the client will open the sum in a Broadcast: then it has a Record
+        of the Broadcast. So the client never opens two sums of one round, even if it restarts, and
+        whatever the server then sends. This call opens nothing. A driver that cannot be interrupted
+        may omit it, and `receive` then returns the Record.
         """
         digest = message_digest(message)
         match self._phase, message:

@@ -1,1 +1,1 @@
-"""Transports, which carry the messages of a run: in one process, over MPI or over gRPC."""
+"""Transports, which carry the messages of a run between its parties."""

@@ -1,7 +1,6 @@
 """Transport within one process: a loop over pending messages, in the order in which they were sent.
 
-Every message travels as bytes, as between machines, through a link that may lose, repeat or change
-it.
+Every message travels as bytes, as between machines. A link may lose, repeat or change it.
 """
 
 import math
@@ -17,14 +16,19 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport.party import ClientDriver, answer, perform
 
 Link = Callable[[str, str, Message, bytes], Iterable[bytes]]
-"""Function from sender, recipient, message and its bytes to the bytes that arrive: none, the same
-bytes, the same bytes twice, or other bytes.
+"""Function of sender, recipient, message and its encoding. It returns the byte strings that arrive:
+none, the encoding once or twice, or other bytes.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Refusal of a message: `recipient` refused one from `sender`, for this reason."""
+    """Refusal of a message.
+
+    recipient : name of the party that refused the message.
+    sender : name of its sender.
+    reason : reason of the refusal.
+    """
 
     recipient: str
     sender: str
@@ -33,9 +37,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class InProcessOutcome:
-    """Outcome of the run for each client, and for the server.
+    """Outcome of a run within one process.
 
-    refused : everything that broke the protocol.
+    clients : outcome for each client, by name.
+    server : outcome for the server.
+    refused : refusals of all messages that broke the protocol.
     """
 
     clients: dict[str, ClientResult | Ended]
@@ -46,7 +52,7 @@ class InProcessOutcome:
 def everything_arrives(
     _sender: str, _recipient: str, _message: Message, data: bytes
 ) -> Iterable[bytes]:
-    """Link that loses nothing."""
+    """Link that loses nothing: return the message's bytes once."""
     return (data,)
 
 
@@ -54,8 +60,10 @@ def everything_arrives(
 class Drops:
     """Link that loses messages.
 
-    uploads : (client, round) of lost uploads. The client is left out of the round and continues.
-    gone : the round from which a client is absent permanently, 0 if it never says Hello.
+    uploads : pairs (client, round) of lost uploads. The client is left out of the round's sum and
+        continues.
+    gone : by client, the round from which the client is absent permanently, or 0 if it never says
+        Hello.
     """
 
     uploads: Container[tuple[str, int]] = ()
@@ -64,7 +72,7 @@ class Drops:
     def __call__(
         self, sender: str, recipient: str, message: Message, data: bytes
     ) -> Iterable[bytes]:
-        """Return the message, or nothing if it is lost."""
+        """Return the message's bytes, or nothing if the message is lost."""
         client = recipient if sender == SERVER else sender
         since = self.gone.get(client, math.inf)
         match message:
@@ -80,11 +88,15 @@ class Drops:
 def run_in_process(
     server: ServerSession, clients: Sequence[ClientSession], *, link: Link = everything_arrives
 ) -> InProcessOutcome:
-    """Drive a whole run.
+    """Drive a whole run, and return its outcome.
 
-    When no message is pending and the server is not done, its deadline passes. Clients that still
-    wait when the server is done give up. A party that broke the protocol is not told, because the
-    link may have changed its message.
+    If no message is pending and the run goes on, the server's deadline passes. When the run has
+    ended for the server, clients that still wait give up. A party is not told that its message
+    broke the protocol, because the link may have changed the message.
+
+    server : session of the server.
+    clients : sessions of the clients.
+    link : link that all messages pass.
     """
     pending: deque[tuple[str, str, Message]] = deque()
     refused: list[Refusal] = []

@@ -1,16 +1,14 @@
-"""MPI: rank 0 is the server, rank i the i-th client of the plan. For benchmarks and clusters, never
-between organisations.
+"""Transport over MPI: rank 0 is the server, and rank i is the i-th client of the plan. It serves
+benchmarks and clusters, never several organisations.
 
-MPI encrypts nothing and knows no identities: every process in the job can read all messages and
-send under any name. So all ranks must trust each other. The sessions and their messages are those
-of every other transport, so the same noise gives the same results, bit for bit. The death of one
-rank ends the job. For an error to end it as well, start it with `mpirun -n 3 python -m mpi4py
-PROGRAM`; otherwise the other ranks wait forever.
+MPI encrypts nothing and knows no identities: every process of the job can read all messages, and
+send messages in any party's name. So all ranks must trust each other. The sessions and their
+messages are those of every other transport, so the same noise gives the same results, bit for bit.
+If one rank dies, the job ends. Start the job with `mpirun -n 3 python -m mpi4py PROGRAM`, so that
+an error in one rank ends it too. Otherwise the other ranks wait for ever.
 
-Only buffers of bytes travel, never pickled objects. A message of the protocol has one tag. Three
-other tags end things: a client leaves when its run is over, the server refuses a client with a
-reason, and at the end it tells all clients that no message follows. Each side receives until the
-other has sent its last message, so none is pending when the job ends.
+Only buffers of bytes are sent, never pickled objects. The tag of a buffer is its `Kind`. Each side
+receives until the other has sent its last message, so none is pending when the job ends.
 """
 
 import time
@@ -30,9 +28,9 @@ from fastlloyd.federation.transport.party import Heard, Kind
 
 
 def load_mpi() -> Any:
-    """Return the module `mpi4py.MPI`; its import starts MPI.
+    """Return the module `mpi4py.MPI`. Its import starts MPI.
 
-    Raises NetworkError, in one sentence, if it cannot be imported.
+    Raises NetworkError if it cannot be imported.
     """
     try:
         return import_module("mpi4py.MPI")
@@ -45,11 +43,12 @@ def load_mpi() -> Any:
 
 
 def serve(session: ServerSession, comm: Any) -> ServerResult:
-    """Drive the server of a run to its end, as `party.serve` does.
+    """Drive the server's session to the end of the run, as `party.serve` does, and return the
+    outcome.
 
-    comm : communicator of mpi4py with a rank for the server and for each client.
+    comm : communicator of mpi4py with one rank for the server and one for each client.
 
-    Raises NetworkError if it has another number of ranks, or this is not rank 0.
+    Raises NetworkError if the number of ranks is wrong, or if this is not rank 0.
     """
     wire = _Wire.of(comm, session.plan, SERVER)
     result = party.serve(session, wire)
@@ -58,8 +57,12 @@ def serve(session: ServerSession, comm: Any) -> ServerResult:
 
 
 def take_part(session: ClientSession, comm: Any) -> ClientResult | Ended:
-    """Drive one client of a run to its end, as `party.take_part` does. Raises errors as `serve`
-    does.
+    """Drive a client's session to the end of the run, as `party.take_part` does, and return the
+    outcome.
+
+    comm : as in `serve`.
+
+    Raises NetworkError if the number of ranks is wrong, or if this rank is another party's.
     """
     wire = _Wire.of(comm, session.plan, session.name)
     outcome = party.take_part(session, wire)
@@ -68,9 +71,11 @@ def take_part(session: ClientSession, comm: Any) -> ClientResult | Ended:
 
 
 class _Wire:
-    """Buffers of bytes to and from ranks, with the kind as their tag. Only `receive` blocks.
+    """Wire that sends buffers of bytes to ranks, with the kind as their tag. Only `receive` and
+    `finish` block.
 
-    names : by rank.
+    comm : communicator of mpi4py.
+    names : name of the party of each rank.
     """
 
     def __init__(self, comm: Any, names: Sequence[str]) -> None:
@@ -82,9 +87,10 @@ class _Wire:
 
     @classmethod
     def of(cls, comm: Any, plan: Plan, name: str) -> "_Wire":
-        """Return the wire of the party of that name.
+        """Return the wire of the party `name`.
 
-        Raises NetworkError unless the job has a rank for each party, and this rank is that party's.
+        Raises NetworkError unless the job has one rank for each party, and this rank is the
+        party's.
         """
         names = (SERVER, *plan.names)
         rank = names.index(name)
@@ -115,11 +121,10 @@ class _Wire:
         )
 
     def receive(self, seconds: float | None = None) -> Heard | None:
-        """Return the next message from any rank, with its tag and bytes.
+        """Return the next message from any rank, or None if none comes within `seconds`.
 
-        A message that is too long for the run is received in full too, and `decode` refuses it
-        without parsing it. Open MPI 5.0.11 was seen to crash if the buffer is shorter than the
-        message.
+        A message that is too long for the run is also received in full. `decode` refuses it without
+        parsing it. Open MPI 5.0.11 was seen to crash if the buffer is shorter than the message.
         """
         if seconds is not None and not self.hears_within(seconds):
             return None
@@ -139,6 +144,6 @@ class _Wire:
         return bool(heard)
 
     def finish(self) -> None:
-        """Wait until all sent messages have left their buffers."""
+        """Wait until all sent messages have left their buffers, and free the communicator."""
         self._mpi.Request.Waitall([request for request, _ in self._sending])
         self._comm.Free()

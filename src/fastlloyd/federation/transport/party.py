@@ -1,8 +1,8 @@
-"""Interface of transports.
+"""Interface between the parties of a run and the transports that connect them.
 
 `serve` and `take_part` drive the two kinds of session over a `Wire`. A transport whose runs never
-restart is a class with its three methods. If parties may come back after a break or a restart, a
-transport drives parties that keep their steps in stores: a `ServerParty` and a `ClientParty`.
+restart only needs a class with the three methods of `Wire`. If parties may come back after a break
+or a restart, a transport drives a `ServerParty` and `ClientParty`s, which store each step.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,9 @@ _SHOWN: Final = 300  # characters of the reason for which a server refuses a cli
 
 
 class Kind(IntEnum):
-    """Kind of data on a wire: a message of the protocol, or one of three that end things."""
+    """Kind of data on a wire: a message of the protocol, or one of three signals that end
+    something.
+    """
 
     MESSAGE = 1
     # from a client, whose run is over; or a transport has found out that the client is gone
@@ -43,7 +45,12 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Data from a party: the bytes of a message, or the characters of a reason."""
+    """Data that a wire received.
+
+    sender : name of the sender.
+    kind : kind of the data.
+    data : bytes of a message, or characters of a reason.
+    """
 
     sender: str
     kind: Kind
@@ -51,26 +58,29 @@ class Heard:
 
 
 class Wire(Protocol):
-    """One party's end of a transport. The server's name is `SERVER`; clients have their names in
-    the plan.
+    """One party's end of a transport. The server's name is `SERVER`, and clients have their names
+    in the plan.
 
-    Each message arrives once, whole, in order, and under the name of its sender. An error that a
-    method raises ends the whole run: `serve` and `take_part` do not catch it. A client that is gone
-    is no error: `receive` returns LEAVE.
+    Each message arrives once, whole, in order, and under the name of its sender. If a method raises
+    an error, the whole run ends: `serve` and `take_part` do not catch it. The loss of a client is
+    not an error: `receive` then returns a LEAVE from that client.
     """
 
     def send(self, to: str, message: Message) -> None:
-        """Send a message, as `encode` writes it. It does not wait until it is read, and does not
-        raise if `to` is gone.
+        """Send a message to the party named `to`, as the bytes of `encode`. Do not wait until it is
+        read, and do not raise an error if the party is gone.
         """
 
     def tell(self, to: str, kind: Kind, reason: str = "") -> None:
-        """Send one of the other kinds; the reason is ASCII."""
+        """Send data of another kind than MESSAGE to the party named `to`.
+
+        reason : reason, in ASCII.
+        """
 
     def receive(self, seconds: float | None = None) -> Heard | None:
-        """Return the next message, or None if none comes within these seconds.
+        """Return the next message, or None if none comes within `seconds`.
 
-        Without a limit, wait as long as any party may still send.
+        seconds : time to wait, or None to wait as long as any party may still send.
         """
 
 
@@ -78,8 +88,10 @@ Outcome = ClientResult | ServerResult | Ended
 
 
 def perform(actions: Iterable[Action], send: Callable[[str, Message], None]) -> Outcome | None:
-    """Send the messages that a party asks to send; return the outcome, if the run ended for it.
-    Records are ignored.
+    """Send the messages in `actions` with `send`. Return the outcome of the run for this party, or
+    None if the run goes on.
+
+    Actions that store something are ignored.
     """
     outcome = None
     for action in actions:
@@ -97,9 +109,16 @@ def answer(
     limits: Limits,
     send: Callable[[str, Message], None],
 ) -> str:
-    """Let the server answer the bytes of a client's message; return why it refuses them, or "".
+    """Pass the bytes of a client's message to the server's session, and send the answers.
 
     A client that breaks the protocol changes nothing for the others.
+
+    sender : name of the client.
+    data : bytes of the message.
+    limits : sizes of the plan's messages.
+    send : sends a message to the party of a name.
+
+    Returns the reason for which the server refuses the message, or "".
     """
     try:
         actions = session.receive(sender, decode(data, limits))
@@ -110,11 +129,11 @@ def answer(
 
 
 class ClientDriver:
-    """Driver of a client's session: it passes messages to the session.
+    """Driver of a client's session: it passes messages to the session, and sends the answers.
+
+    If the server breaks the protocol or refuses this client, the run ends for the client.
 
     outcome : outcome of the run for the client, or None while it goes on.
-
-    A server that breaks the protocol, or that refuses this client, ends the run for it.
     """
 
     def __init__(self, session: ClientSession, send: Callable[[str, Message], None]) -> None:
@@ -122,11 +141,13 @@ class ClientDriver:
         self.outcome: ClientResult | Ended | None = None
 
     def begin(self) -> None:
-        """Send Hello."""
+        """Send the Hello."""
         self._perform(self._session.start())
 
     def hear(self, data: bytes) -> str:
-        """Answer the bytes of a message; return why the client refuses them, or ""."""
+        """Handle the bytes of a message. Return the reason for which the client refuses it, or
+        "".
+        """
         try:
             actions = self._session.receive(decode(data, self._limits))
         except RemoteProtocolError as error:
@@ -137,9 +158,10 @@ class ClientDriver:
         return ""
 
     def end(self, refused: str | None = None) -> None:
-        """Give up the run, because no message follows or because the server refuses this client.
+        """End the run for this client, because no message follows or because the server refuses the
+        client.
 
-        refused : the reason of the server, or None if it did not refuse.
+        refused : reason of the server, or None if it did not refuse.
         """
         self._perform(self._session.deadline())
         if refused is not None:
@@ -152,10 +174,12 @@ class ClientDriver:
 
 
 def serve(session: ServerSession, wire: Wire) -> ServerResult:
-    """Drive the server of a run to its end.
+    """Drive the server's session to the end of the run, and return the outcome.
 
-    A client that breaks the protocol is told so and is out; the others continue. A deadline passes
-    when the wire stops waiting. Raises PlanError for the plan of a simulation.
+    A client that breaks the protocol is told the reason and is excluded; the others continue. A
+    step's deadline passes when the wire stops waiting.
+
+    Raises PlanError if the plan is only for a simulation.
     """
     session.plan.check_apart()
     limits, clients, gone = Limits.of(session.plan), session.plan.names, set[str]()
@@ -181,10 +205,11 @@ def serve(session: ServerSession, wire: Wire) -> ServerResult:
 
 
 def take_part(session: ClientSession, wire: Wire) -> ClientResult | Ended:
-    """Drive one client of a run to its end.
+    """Drive a client's session to the end of the run, and return the outcome.
 
-    It listens until the server's last message, so that none is pending then. Raises PlanError for
-    the plan of a simulation.
+    The call returns after the server's last message, so no message is pending then.
+
+    Raises PlanError if the plan is only for a simulation.
     """
     session.plan.check_apart()
     driver, last = ClientDriver(session, wire.send), Heard(SERVER, Kind.END)
@@ -206,100 +231,121 @@ def take_part(session: ClientSession, wire: Wire) -> ClientResult | Ended:
 
 
 Request = Send | Finish
-"""Request of a party to its transport."""
+"""Action that a party asks its transport to take."""
 
 
 class Party(Protocol):
-    """Session with a store that makes it durable. It returns messages to send only after everything
-    they depend on is durable.
+    """Session with a store that makes it durable. It returns a message to send only after
+    everything that the message depends on is durable.
 
-    One transport calls it, one call after another, always from the same thread. It keeps its own
+    One transport makes all calls, one after another and from the same thread. The party has its own
     clock.
     """
 
     @property
     def timeout(self) -> float | None:
-        """Seconds left for the present step, 0 or less once it is over, None without a limit."""
+        """Seconds left for the present step. It is 0 or less once the time is over, and None if
+        there is no limit.
+        """
 
     def deadline(self) -> list[Request]:
-        """Continue, or end the run, because the present step has taken too long."""
+        """Continue or end the run, because the present step has taken too long."""
 
     def slept(self) -> None:
-        """Note that this process was stopped, or its machine slept: it heard no party, so the time
-        of the step begins again.
+        """Note that this process was stopped, or that its machine slept. No message could be
+        received meanwhile, so the time of the step starts again.
         """
 
 
 class ServerParty(Party, Protocol):
-    """Server of a run, for a transport."""
+    """Server of a run, as a transport calls it."""
 
     @property
     def awaited(self) -> Sequence[str]:
-        """Clients that have not answered in this step; any thread may read it."""
+        """Clients that have not answered in this step. Any thread may read this."""
 
     @property
     def gone(self) -> frozenset[str]:
-        """Clients that left before this process began; the server does not wait for them at the
-        end.
+        """Clients that left before this process started. At the end of the run the server does not
+        wait for them.
         """
 
     def leave(self, name: str, hello: bytes, signature: bytes) -> list[Request]:
-        """Note that the run is over for client `name`, with a result or permanently without one, so
-        that the server stops waiting for it.
+        """Note that the run has ended for client `name`, with a result or without. The server stops
+        waiting for it.
 
-        hello : digest of the Hello that it joined with.
+        hello : digest of the Hello with which the client joined.
+        signature : the client's signature on `roster.leave_statement`.
 
-        Raises RemoteProtocolError unless the client signed that, and is not in the run with another
-        Hello.
+        Raises RemoteProtocolError if the signature is invalid, or if the client has joined with
+        another Hello.
         """
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
-        """Note that client `name` is connected, with its log at `log`; return the last position
-        remembered of it.
+        """Note that client `name` is connected. Return the last position of its store that the
+        server remembers.
 
-        Raises RemoteProtocolError to refuse the client.
+        log : present position of the client's store, signed by the client.
+
+        Raises RemoteProtocolError if the server refuses the client.
         """
 
     def disowned(self, name: str) -> list[Request]:
-        """Note that client `name`, after attaching, found that its log does not match the
-        remembered position; it sends nothing more.
+        """Note that client `name` stops: after attaching, it found that its store does not match
+        the position that the server remembers.
         """
 
     def away(self, name: str) -> list[Request]:
-        """Note that client `name` has not been connected for a while; the server may stop waiting
-        for it until it is back.
+        """Note that client `name` has not been connected for a while. The server may stop waiting
+        for it until it is connected again.
         """
 
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
-        """Answer a client. Raises RemoteProtocolError to refuse it; the others continue."""
+        """Handle a message of client `name`, and return the actions that answer it.
+
+        log : position of the client's store, signed by the client.
+
+        Raises RemoteProtocolError if the server refuses the message. Other clients continue.
+        """
 
     def announce(self, name: str, log: SignedPosition) -> None:
-        """Note that a message of client `name`, with its log at `log`, waits for its turn."""
+        """Note that a message of client `name` has come and waits for its turn.
+
+        log : position of the client's store, signed by the client.
+        """
 
     def draw_ahead(self) -> None:
-        """Draw the noise for the next answer, while there is nothing to answer."""
+        """Draw the noise of the next answer early. The transport calls this while there is no
+        message to handle.
+        """
 
 
 class ClientParty(Party, Protocol):
-    """Client of a run, for a transport."""
+    """Client of a run, as a transport calls it."""
 
     @property
     def position(self) -> SignedPosition:
-        """Position of the client's log, signed by its identity."""
+        """Present position of the client's store, signed by the client."""
 
     @property
     def farewell(self) -> tuple[bytes, bytes]:
-        """Return the digest of the Hello that the client joined with, 32 bytes, and its signed
-        statement that this run is over for it, 64 bytes.
+        """Digest of the Hello with which the client joined (32 bytes), and its signature on the
+        statement that this run has ended for it (64 bytes).
         """
 
     def attached(self, log: LogPosition) -> None:
-        """Note the position that the server remembers. Raises RemoteProtocolError to refuse the
-        server.
+        """Note the position of this client's store that the server remembers.
+
+        Raises RemoteProtocolError if the client refuses the server.
         """
 
     def begin(self) -> list[Request]:
-        """Return the messages for a new connection: Hello, and the last ones, as the same bytes."""
+        """Return the actions to take on a new connection: send the Hello and the last messages,
+        with the same bytes as before.
+        """
 
     def receive(self, message: Message) -> list[Request]:
-        """Answer the server. Raises RemoteProtocolError to end the run."""
+        """Handle a message of the server, and return the actions that answer it.
+
+        Raises RemoteProtocolError if the message ends the run.
+        """

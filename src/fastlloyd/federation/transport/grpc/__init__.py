@@ -1,1 +1,1 @@
-"""Transport over a network: streams over gRPC and TLS between a client and the server."""
+"""Transport over a network: one stream over gRPC and TLS between each client and the server."""

@@ -1,5 +1,5 @@
-"""Client's end of the network: it connects to the server and stays connected until its run is over.
-It knows nothing of rounds.
+"""Client's end of the network: it connects to the server, and stays connected until its run has
+ended. It knows nothing of rounds.
 """
 
 import asyncio
@@ -38,24 +38,29 @@ _CHECK_SECONDS: Final = 15.0
 _FINAL: Final = frozenset(
     {"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
 )
-"""Status codes after which another attempt is useless. If a connection breaks, gRPC may return any
-other code, even INTERNAL.
+"""Status codes after which another attempt is useless. gRPC may return any other code, even
+INTERNAL, if a connection breaks.
 """
 
 
 class GrpcClient:
-    """Connection of one client, for one run.
+    """Connection of one client to the server, for one run.
+
+    n_awaited : number of clients whose answers this step still lacks, as far as the server has sent
+        it, or 0.
+    trouble : sentence about the present reason why the client cannot reach the server, or "".
+    meter : bytes sent and received so far.
 
     Parameters
     ----------
-    party : answers the server.
-    plan : of the run.
-    address : of the server, "HOST:PORT".
+    party : session of the client, which answers the server.
+    plan : plan of the run.
+    address : address of the server, "HOST:PORT".
     identity : certificate and key of this client.
-    server_certificate : certificate (DER) whose key the server must prove to have.
-    is_here : the server is on this machine, so no proxy is in between.
-
-    `trouble` is a sentence about the present reason why this client cannot reach the server, or "".
+    server_certificate : certificate (DER) of the server. The server must prove that it has the key.
+    is_here : whether the server is on this machine, so no proxy is used.
+    keepalive : times after which a silent connection is checked and dropped, or None for the
+        default.
     """
 
     def __init__(
@@ -84,13 +89,14 @@ class GrpcClient:
         self.meter = Meter()
 
     async def run(self) -> ClientResult | Ended | None:
-        """Take part until the run is over for this client. Returns None after `stop`; the run can
-        then be continued later.
+        """Take part until the run has ended for this client, and return the outcome. After `stop`,
+        return None: the run can be continued later.
 
-        A broken connection is made anew until the party's deadline, and `Ended` contains the last
-        fault. If the server refuses this client or breaks the protocol, this call returns `Ended`,
-        although the run itself is over only if the party says so. Errors of the party other than
-        RemoteProtocolError pass through, and the server is then not told that this client has left.
+        If a connection breaks, the client connects again until the party's deadline. `Ended` then
+        contains the last cause. If the server refuses this client or breaks the protocol, this call
+        returns `Ended`, but the run has ended for the client only if the party says so. Errors of
+        the party other than RemoteProtocolError pass through. The server is then not told that this
+        client has left.
         """
         self._over = asyncio.Event()
         self._outcome: asyncio.Future[ClientResult | Ended] = (
@@ -128,14 +134,14 @@ class GrpcClient:
         return None
 
     def stop(self) -> None:
-        """Finish the step in progress, send its messages, and end; for a signal handler of the
-        loop.
+        """Finish the step in progress, send its messages, and end. Call this in the event loop, for
+        example from a signal handler.
         """
         self._over.set()
 
     def _last_frames(self) -> list[frames.ClientFrame]:
-        """Return the last frames: the reason, if this process ends early, and Leave, unless the
-        client may come back.
+        """Return the last frames of this client: Stop with the reason if this process ends early,
+        and Leave unless the client may come back.
         """
         error = self._outcome.exception() if self._outcome.done() else None
         if error is not None:
@@ -147,7 +153,7 @@ class GrpcClient:
 
     @property
     def _has_failed(self) -> bool:
-        """Return whether the party failed, not the connection, so that the server can still be
+        """Return whether the party failed, rather than the connection. Then the server can still be
         told.
         """
         return self._outcome.done() and self._outcome.exception() is not None
@@ -164,7 +170,13 @@ class GrpcClient:
             await self._pause(trouble)
 
     async def _pause(self, trouble: str) -> None:
-        """Wait, longer after every failure in a row, for a time that differs between clients."""
+        """Wait before the next attempt to connect.
+
+        The wait grows with every failure in a row, and contains a random part, so clients do not
+        come all at once.
+
+        trouble : sentence about the reason of the failure.
+        """
         if trouble != self.trouble and not self._over.is_set():
             self._log.warning(self._address, "%s; trying again", trouble)
         self.trouble = trouble
@@ -174,7 +186,7 @@ class GrpcClient:
             await asyncio.wait_for(self._over.wait(), SystemRandom().uniform(longest / 2, longest))
 
     async def _connect(self) -> str:
-        """Run one connection, from its first frame to its end; return why it ended."""
+        """Keep one connection, from its first frame to its end. Return the reason why it ended."""
         grpc = tls.load_grpc()
         credentials = tls.channel_credentials(self._identity, self._server_certificate)
         # "dns:" also where the address is a number: no other kind of name means anything here
@@ -189,8 +201,9 @@ class GrpcClient:
         return f"the server at {self._address} ended the connection"
 
     def _explain(self, code: str, details: str) -> str:
-        """Return why a connection broke, if another attempt may help. Raises RemoteProtocolError if
-        none will.
+        """Return the reason why a connection broke, if another attempt may help.
+
+        Raises RemoteProtocolError if no attempt can help.
         """
         if code in _FINAL:
             raise RemoteProtocolError(
@@ -284,7 +297,10 @@ class GrpcClient:
     async def _read(
         self, call: "Call"
     ) -> frames.Attached | frames.Answer | frames.Waiting | frames.Twice | None:
-        """Return the next frame, or None once the server has ended the stream in order."""
+        """Return the next frame, or None once the server has ended the stream.
+
+        Raises RemoteProtocolError if the server refuses this client.
+        """
         data = await call.read()
         if not isinstance(data, bytes):
             return None
@@ -317,9 +333,13 @@ async def check_connection(
 ) -> None:
     """Ask the server whether it serves this plan, over a connection like that of a run.
 
-    is_here : the server is on this machine.
+    plan : the plan.
+    address : address of the server, "HOST:PORT".
+    identity : certificate and key of this client.
+    server_certificate : certificate (DER) of the server.
+    is_here : whether the server is on this machine.
 
-    Raises NetworkError, in one sentence.
+    Raises NetworkError if the server cannot be reached, or serves another plan.
     """
     grpc = tls.load_grpc()
     options = tls.channel_options(

@@ -1,6 +1,6 @@
-"""Reasons why a client ends in the middle of a run, for the server's log.
+"""Reasons for which a client ends in the middle of a run, for the server's log.
 
-A client sends a number, and the server has the sentences.
+A client sends a number, and the server has the sentence for each number.
 """
 
 from enum import IntEnum
@@ -10,7 +10,7 @@ from fastlloyd.errors import DataError, EngineError, OldServerError, OldStoreErr
 
 
 class StopCode(IntEnum):
-    """Codes of the frame Stop: why a client ends."""
+    """Codes of the frame Stop: the reason for which a client ends."""
 
     OTHER = 0
     STOPPED = 1
@@ -41,7 +41,7 @@ _SENTENCES: Final = {
     ),
 }
 GAVE_UP: Final = "the client waited for this server as long as the plan allows"
-"""Default reason of a client that leaves for good."""
+"""Reason of a client that leaves permanently and gives no other reason."""
 
 _KINDS: Final = (
     (OldServerError, StopCode.OLD_SERVER),
@@ -52,11 +52,13 @@ _KINDS: Final = (
 
 
 def stop_code_of(error: BaseException) -> StopCode:
-    """Return the code for what a client failed with."""
+    """Return the code for the error with which a client ended."""
     return next((code for kind, code in _KINDS if isinstance(error, kind)), StopCode.OTHER)
 
 
 def sentence(code: int) -> str:
-    """Return the meaning of a code: the end of a sentence about the client."""
+    """Return the meaning of a code, as the end of a sentence about the client. An unknown code
+    counts as OTHER.
+    """
     known = code if code in set(StopCode) else StopCode.OTHER
     return _SENTENCES[StopCode(known)]

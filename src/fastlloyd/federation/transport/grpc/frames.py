@@ -1,8 +1,8 @@
-"""Frames of a client's stream: one version byte, then MessagePack. Most frames carry one message of
-the protocol.
+"""Frames of a client's stream, and their encoding: one version byte, then MessagePack. Most frames
+contain one message of the protocol.
 
-Decoding is total: any bytes give a frame or RemoteProtocolError. This module does not parse
-messages.
+Any bytes decode to a frame or raise RemoteProtocolError. This module does not parse the messages in
+frames.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,18 @@ FRAME_BYTES: Final = 192  # more than everything in a frame but its message or r
 
 
 class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Array of a number, which says what kind of frame this is, and the fields in order."""
+    """Base of all frames. The encoding is an array: the tag, a number that identifies the class,
+    and then the fields in order.
+    """
 
 
 class Attach(_Frame, frozen=True, tag=1):
-    """Client, first and once per stream: I take part in this run, my log is at this signed
-    position, and this process drew this number when it began.
+    """First frame of a client on a stream, sent once: it takes part in this run.
+
+    plan_digest : digest of the plan.
+    run_id : id of the run.
+    log : position of the client's store, signed by the client.
+    process : random number that the client's process drew when it started.
     """
 
     plan_digest: Digest
@@ -42,15 +48,22 @@ class Attach(_Frame, frozen=True, tag=1):
 
 
 class Post(_Frame, frozen=True, tag=2):
-    """Client: this is a message, and the position of my log when I sent it."""
+    """Frame of a client with a message.
+
+    log : position of the client's store when it sent the message, signed by the client.
+    message : bytes of the message.
+    """
 
     log: SignedPosition
     message: bytes
 
 
 class Leave(_Frame, frozen=True, tag=3):
-    """Client: the run that I joined with this Hello is over for me, durably. Signed by my identity
-    (`roster.leave_statement`). A client that will come back ends its stream without this frame.
+    """Frame of a client: the run has ended for it, and its store says so. A client that will come
+    back ends its stream without this frame.
+
+    hello : digest of the Hello with which the client joined.
+    signature : signature of the client's identity on `roster.leave_statement`.
     """
 
     hello: Digest
@@ -58,41 +71,49 @@ class Leave(_Frame, frozen=True, tag=3):
 
 
 class Stop(_Frame, frozen=True, tag=7):
-    """Client, last, or before Leave: this process ends in the middle of a run, for the reason with
-    this code (`endings.py`).
+    """Frame of a client: its process ends in the middle of a run. Only Leave may follow.
+
+    code : number of the reason (`endings.py`).
     """
 
     code: Annotated[int, Meta(ge=0, le=255)]
 
 
 class Attached(_Frame, frozen=True, tag=4):
-    """Server, first: this is the last position that I remember of the client's log."""
+    """First frame of the server.
+
+    log : last position of the client's store that the server remembers.
+    """
 
     log: LogPosition
 
 
 class Answer(_Frame, frozen=True, tag=5):
-    """Server: a message of the protocol."""
+    """Frame of the server with a message of the protocol."""
 
     message: bytes
 
 
 class Refused(_Frame, frozen=True, tag=6):
-    """Server, last: I do not continue with this client, for this reason."""
+    """Last frame of the server: it refuses this client, for this reason."""
 
     reason: Reason
 
 
 class Waiting(_Frame, frozen=True, tag=8):
-    """Server: this step still lacks the answers of n_clients clients. Valid until the next
-    Answer.
+    """Frame of the server: the step still lacks answers. Valid until the next Answer.
+
+    n_clients : number of clients that have not answered.
     """
 
     n_clients: Annotated[int, Meta(ge=0, le=MAX_CLIENTS)]
 
 
 class Twice(_Frame, frozen=True, tag=9):
-    """Server: until now another process with your identity was connected, from this host."""
+    """Frame of the server: until now another process with the client's identity was connected.
+
+    host : host of the other process.
+    """
 
     host: Reason
 
@@ -106,18 +127,21 @@ _VERSION = bytes([FRAME_VERSION])
 
 
 def max_frame_bytes(limits: Limits) -> int:
-    """Return the largest length of a frame of a run, the receive limit of a stream."""
+    """Return the largest length of a frame of a run, in bytes. A stream receives no longer
+    frame.
+    """
     return limits.max_bytes + FRAME_BYTES
 
 
 def encode_frame(frame: ClientFrame | ServerFrame) -> bytes:
-    """Return the only encoding of `frame`."""
+    """Return the encoding of `frame`. No other bytes decode to an equal frame."""
     return _VERSION + _ENCODER.encode(frame)
 
 
 def _decode(decoder: "msgspec.msgpack.Decoder[Frame]", data: bytes, limits: Limits) -> Frame:
-    """Read a peer's frame. Raises RemoteProtocolError for bytes that `encode_frame` would not
-    write.
+    """Return the frame that `data` encodes.
+
+    Raises RemoteProtocolError if `data` is not what `encode_frame` writes in such a run.
     """
     if len(data) > max_frame_bytes(limits):
         raise RemoteProtocolError(

@@ -1,5 +1,5 @@
-"""Log that one peer cannot fill: the first lines of each kind about it are written, those of a
-flood are only counted.
+"""Log that one peer cannot fill. Of each kind of line about a peer, the first lines are written. If
+too many follow, they are only counted.
 """
 
 import logging
@@ -16,8 +16,11 @@ SECONDS_PER_LINE: Final = 30.0  # in which one more may be written
 
 @dataclass(slots=True)
 class _Allowance:
-    """Number of lines of one kind that may be written now, the time of that number, and the number
-    of lines left out.
+    """Allowance for one kind of line about one peer.
+
+    lines : number of lines that may be written now.
+    since : time at which `lines` was computed, in seconds of the clock.
+    left_out : number of lines left out since the last written one.
     """
 
     lines: float
@@ -26,15 +29,16 @@ class _Allowance:
 
 
 class SparingLog:
-    """Logger for lines about peers, with a count for each peer and each kind of line.
+    """Logger for lines about peers. It counts the lines of each kind about each peer.
 
     A kind is one of the caller's few format strings, and peers are the clients of a plan, so the
-    counts need little memory. The next line, or `close`, tells how many were left out.
+    counts need little memory. The next line of the kind, or `close`, tells how many lines were left
+    out.
 
     Parameters
     ----------
-    logger : target of the lines.
-    clock : seconds, rising.
+    logger : receives the lines.
+    clock : function that returns rising seconds.
     """
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,13 +46,17 @@ class SparingLog:
         self._allowances: dict[tuple[str, str], _Allowance] = {}
 
     def close(self) -> None:
-        """Write how many lines were left out since the last one."""
+        """Write how many lines of each kind were left out since the last one."""
         for (peer, line), allowance in self._allowances.items():
             self._count(peer, line, allowance)
 
     def _write(self, level: int, peer: str, line: str, *values: object) -> None:
-        """Write `line` with these values, unless there were too many of its kind about this
-        peer.
+        """Write `line` with these values, unless too many lines of this kind about this peer came
+        before.
+
+        level : level of the line, as in `logging`.
+        peer : name of the peer.
+        line : format string, which is the kind of the line.
         """
         now = self._clock()
         allowance = self._allowances.setdefault((peer, line), _Allowance(FIRST_LINES, now))

@@ -1,4 +1,6 @@
-"""Machines of clients' processes, so that an identity used on two machines is reported on both."""
+"""Processes of clients and their hosts. If one identity is used on two machines, both sides are
+told.
+"""
 
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -6,9 +8,10 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Process of a client.
-    number : drawn by it when it began.
-    host : its address.
+    """Process of a client, and its host.
+
+    number : random number that the process drew when it started.
+    host : network address of the process.
     """
 
     number: bytes
@@ -16,15 +19,20 @@ class Place:
 
     @classmethod
     def of(cls, number: bytes, peer: str) -> "Place":
-        """Return the place of a process from gRPC's name of its connection, such as
-        `ipv4:192.0.2.7:51234`.
+        """Return the place of a process.
+
+        number : random number that the process drew when it started.
+        peer : gRPC's name of its connection, such as `ipv4:192.0.2.7:51234`.
         """
         host = unquote(peer).partition(":")[2].rpartition(":")[0]
         return cls(number, host.strip("[]") or "an unknown address")
 
     def is_other(self, other: "Place | None", *, is_connected: bool) -> bool:
-        """Return whether two processes use the identity at once, and not one process that was
+        """Return whether two processes use the identity at the same time, rather than one that was
         restarted.
+
+        other : process that was seen before, or None.
+        is_connected : whether `other` is still connected.
         """
         if other is None or other.number == self.number:
             return False
@@ -35,7 +43,7 @@ _ONE_MACHINE = "An identity belongs to one machine, and to one store"
 
 
 def replaced(older: Place, newer: Place) -> str:
-    """Return the message to a process that another one with its identity has replaced."""
+    """Return the message to a process that another process with the same identity has replaced."""
     if older.number == newer.number:
         return "another connection of this process took the place of this one"
     return (
@@ -47,8 +55,8 @@ def replaced(older: Place, newer: Place) -> str:
 
 
 def seen_twice(name: str, older: Place, newer: Place) -> str:
-    """Return the message to the server's operator that another process with its identity replaced a
-    client.
+    """Return the message to the server's operator: a client's process was replaced by another
+    process with the same identity.
     """
     return (
         f"the identity of client {name} is used twice: a process at {newer.host}"
@@ -58,7 +66,10 @@ def seen_twice(name: str, older: Place, newer: Place) -> str:
 
 
 def came_twice(host: str) -> str:
-    """Return the message to a process that replaced another one with its identity."""
+    """Return the message to a process that has replaced another process with the same identity.
+
+    host : host of the other process.
+    """
     return (
         "until now another process with this identity was connected to the server,"
         f" from {host}. {_ONE_MACHINE}: make sure that the other process is stopped"
@@ -68,8 +79,12 @@ def came_twice(host: str) -> str:
 
 
 def refused_old(what: str, here: Place, there: Place) -> str:
-    """Return the refusal of a process whose store is behind the one of another process, or differs
+    """Return the message to a process whose store is behind that of another process, or differs
     from it.
+
+    what : the fault of the store, in words.
+    here : process that is refused.
+    there : the other process.
     """
     return (
         f"{what}. The identity is used on two machines, or with two stores: the other"

@@ -1,4 +1,4 @@
-"""Proxies in the environment: which of its settings gRPC uses, and which it ignores.
+"""Proxy settings in the environment: which of them gRPC uses, and which it ignores.
 
 gRPC takes the first of three settings, in lower case, and uses it if it begins with `http://`
 (https://github.com/grpc/grpc/blob/master/doc/environment_variables.md). Messages show only names of
@@ -16,15 +16,18 @@ _OF_OTHERS: Final = (*(name.upper() for name in SETTINGS), "all_proxy", "ALL_PRO
 
 
 def in_between(address: str) -> str:
-    """Return the setting that sends a connection to HOST:PORT through a proxy, or ""."""
+    """Return the name of the setting that sends a connection to `address` through a proxy, or "".
+
+    address : "HOST:PORT".
+    """
     name = _first(SETTINGS)
     is_used = name and os.environ[name].startswith("http://") and not _is_excepted(address)
     return name if is_used else ""
 
 
 def hint() -> str:
-    """Return the effect of the environment's settings on a failed connection: the end of a
-    sentence, or "" without settings.
+    """Return how the proxy settings affect a failed connection, as the end of a sentence. Without
+    such settings, return "".
     """
     if name := _first(SETTINGS):
         if os.environ[name].startswith("http://"):
@@ -48,8 +51,8 @@ def _first(names: tuple[str, ...]) -> str:
 
 
 def _is_excepted(address: str) -> bool:
-    """Return whether the host needs no proxy: no_proxy contains it, its domain, or a range of
-    addresses with it.
+    """Return whether no proxy is used for this address, because no_proxy contains its host, its
+    domain, or a range of addresses that includes it.
     """
     host = address.rpartition(":")[0].strip("[]").lower()
     entries = os.environ.get(_first(_EXCEPTIONS), "").lower().replace(" ", "").split(",")

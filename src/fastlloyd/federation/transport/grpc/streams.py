@@ -1,5 +1,5 @@
-"""Streams of the clients that are connected: the newest of each client counts, and the process at
-its other end is remembered when it ends.
+"""Streams of the connected clients. Only the newest stream of each client counts. The server
+remembers which process was at its other end.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,14 +13,15 @@ from fastlloyd.federation.transport.grpc.places import Place
 
 
 class Streams:
-    """Newest stream of each client that is connected.
+    """Newest stream of each connected client.
 
-    outboxes : of the clients that are connected.
-    left : clients that left the run for good.
+    outboxes : outbox of each connected client, by name.
+    left : names of the clients that have left the run permanently.
 
     Parameters
     ----------
-    left : clients that had left before this process began.
+    left : names of the clients that left before this process started.
+    log : receives a line when a client connects, disconnects or is replaced.
     moved : called when a client connects or disconnects.
     """
 
@@ -32,15 +33,20 @@ class Streams:
         self._told: dict[Outbox, int] = {}  # how many are waited for, since the last answer
 
     def attach(self, name: str, outbox: Outbox, place: Place) -> None:
-        """Register a new stream if the client has none, or has one from the same process."""
+        """Register a new stream, unless the client has a stream from another process."""
         # another process takes no place before it has spoken: it may find now that its store
         # is not the one whose position it is told, and end
         if name not in self.outboxes or self._places[name].number == place.number:
             self.register(name, outbox, place)
 
     def register(self, name: str, outbox: Outbox, place: Place) -> None:
-        """Make a stream the newest of its client and close the older one; a closed or known stream
-        is ignored.
+        """Make a stream the newest of its client, and close the older one.
+
+        If the stream is closed, or is the newest already, nothing happens.
+
+        name : name of the client.
+        outbox : outbox of the stream.
+        place : process at the other end.
         """
         if outbox.closed.is_set() or (older := self.outboxes.get(name)) is outbox:
             return
@@ -57,7 +63,7 @@ class Streams:
         self._log.info(name, "client %s is connected", name)
 
     def drop(self, name: str, outbox: Outbox) -> None:
-        """Close a stream; if it was its client's newest, the client is disconnected."""
+        """Close a stream. If it was the newest of client `name`, the client is disconnected."""
         outbox.close()
         self._told.pop(outbox, None)
         if self.outboxes.get(name) is outbox:
@@ -71,14 +77,16 @@ class Streams:
             self.drop(name, outbox)
 
     def post(self, name: str, frame: bytes) -> None:
-        """Put a frame in a client's outbox. A client that is away asks again when it is back."""
+        """Put a frame into the outbox of client `name`. If the client is not connected, the frame
+        is dropped: the client asks again when it is back.
+        """
         if name in self.outboxes:
             self._told.pop(self.outboxes[name], None)
             self.outboxes[name].put(frame)
 
     def tell_waiting(self, n_awaited: int) -> None:
-        """Send the number of awaited clients, without names, to each connected client that does not
-        know it.
+        """Send the number of awaited clients to each connected client that does not know it. No
+        names are sent.
         """
         for outbox in list(self.outboxes.values()):
             if n_awaited and self._told.get(outbox) != n_awaited:
@@ -86,8 +94,13 @@ class Streams:
                 outbox.put(frames.encode_frame(frames.Waiting(n_awaited)))
 
     def refusal(self, name: str, error: RemoteProtocolError, place: Place | None) -> str:
-        """Return the reason why a client is refused. If its store is old, it also names the place
-        of the other copy.
+        """Return the reason for which client `name` is refused.
+
+        If its store is an old copy, the reason also names the host on which another process with
+        this identity was seen.
+
+        error : the refusal.
+        place : process of the client, or None if it is not known.
         """
         there = self._places.get(name)
         if not isinstance(error, OldCopyError) or place is None or there is None:
@@ -96,8 +109,13 @@ class Streams:
         return places.refused_old(error.fact, place, there) if is_other else str(error)
 
     def other_place(self, name: str, code: int, place: Place) -> str:
-        """Return a phrase for the place of the other process with a client's identity, if this one
-        stops because of its old store; "" if the place is not known.
+        """Return a clause about another process with the identity of client `name`, or "".
+
+        The clause is for a client that stops because its store is an old copy. It names the hosts
+        of both processes.
+
+        code : code of the frame Stop.
+        place : process that stops.
         """
         there = self._places.get(name)
         is_other = place.is_other(there, is_connected=name in self.outboxes)
@@ -110,5 +128,5 @@ class Streams:
 
 
 def refuse(outbox: Outbox, reason: object) -> None:
-    """End a stream, and send the client the reason without unprintable characters."""
+    """End a stream, and send the client `reason` without unprintable characters."""
     outbox.close(frames.encode_frame(frames.Refused(printable(reason))))
