@@ -1,10 +1,11 @@
-"""Random dealing of records to the clients of a simulation, with a key that is drawn for each run
-and never stored.
+"""Dealing of records to the clients of a simulation, at random. The random key is drawn for each
+run and never stored.
 
 Clients may miss rounds, so a sum depends on which client has a record. With a `RandomAssignment`,
 no record influences which client gets another record. So the plan's guarantee holds whichever
 clients are missing (docs/proofs/deal.md). The number of records of a client is random too. Each
-client's cap leaves room for that, and the plan's `n_records` limits the sum.
+client's cap leaves room for that, and the plan's `n_records` limits the number of all records
+together.
 """
 
 import math
@@ -54,9 +55,12 @@ def deal(
     """Return the records of each client, in the order of the plan.
 
     The parts are never in memory together: one pass over the records answers a query for all
-    clients. random_bytes : another source only in tests and studies. Raises DataError for records
-    with persons, and for more records than the plan or a client's cap allows. Errors in reading the
-    records pass through.
+    clients.
+
+    random_bytes : source of the key. Only tests and studies pass another one.
+
+    Raises DataError if the records belong to persons, or if there are more than the plan or a
+    client's cap allows. Errors in reading the records pass through.
     """
     if records.share_bits:
         raise DataError(
@@ -73,13 +77,15 @@ def deal(
 def deal_persons(
     plan: Plan, ids: Sequence[bytes], X: GridArray, *, random_bytes: RandomBytes = os.urandom
 ) -> list[Records]:
-    """Return the records of each client, in the order of the plan, for rows in memory.
+    """Return the records of each client, in the order of the plan, for rows in memory that belong
+    to persons.
 
+    ids : id of each row's person.
     X : grid points (n, n_features).
-    ids : one per row.
+    random_bytes : as in `deal`.
 
-    Raises DataError for more persons than the plan or a client's cap allows; a person counts at
-    every client that may have rows of the person.
+    Raises DataError if there are more persons than the plan or a client's cap allows. A person
+    counts at every client that may have rows of the person.
     """
     m = plan.mechanism
     numbers: dict[bytes, int] = {}
@@ -104,9 +110,11 @@ def deal_persons_in_passes(
     """Return the same as `deal_persons`, for rows that are read in passes: one pass now, and one
     for each query.
 
-    source : name of the rows, for messages.
+    rows : the rows, which can be read again and again.
+    source : name of the rows, for error messages.
+    random_bytes : as in `deal`.
 
-    Raises DataError, and any error in reading the rows.
+    Raises DataError as `deal_persons` does. Errors in reading the rows pass through.
     """
     dealt = DealtPersons(rows, plan.mechanism, _deal_of(plan, random_bytes), source=source)
     passes = _SharedPasses(dealt)
@@ -119,7 +127,11 @@ def _deal_of(plan: Plan, random_bytes: RandomBytes) -> RandomAssignment:
 
 
 def _checked(plan: Plan, n: int, parts: Sequence[Records]) -> list[Records]:
-    """Return the parts, if they have at most n_records in all and no client exceeds its cap."""
+    """Return `parts` if there are at most n_records together, and no client exceeds its cap. Raises
+    DataError otherwise.
+
+    n : number of records, or persons, of all clients together.
+    """
     unit = plan.mechanism.unit
     check_cap(n, plan.mechanism.n_records, unit)
     for client, part in zip(plan.clients, parts, strict=True):
@@ -129,18 +141,22 @@ def _checked(plan: Plan, n: int, parts: Sequence[Records]) -> list[Records]:
 
 @dataclass(frozen=True, slots=True)
 class _ByClient:
-    """Query that is answered for each client, one row of the answer per client."""
+    """Query that is answered separately for each client: one row of the answer for each."""
 
     query: Query
     deal: RandomAssignment
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of clients, and number of entries in one client's answer."""
+        """Number of clients, and number of entries in the answer of one client."""
         return self.deal.n_clients, math.prod(self.query.shape)
 
     def evaluate(self, X: GridArray, first: int) -> IntArray:
-        """Return the answer of each client, for the records X with the numbers from `first` on."""
+        """Return the answer of each client, int64 of shape `shape`.
+
+        X : grid points of consecutive records.
+        first : number of the first of these records, from 0.
+        """
         found = np.zeros(self.shape, dtype=np.int64)
         for client, mine in grouped(X, self.deal.of_records(first, len(X))):
             found[client] = self.query.evaluate(mine).ravel()
@@ -148,8 +164,9 @@ class _ByClient:
 
 
 class _Dealt(Protocol):
-    """Records of all clients, which one pass answers for all: number of records and answer per
-    client.
+    """Records that were dealt to clients. One pass answers a query for all clients.
+
+    sizes : number of records, or persons, of each client.
     """
 
     @property
@@ -162,7 +179,7 @@ class _Dealt(Protocol):
 
 
 class _DealtRecords:
-    """`_Dealt` for n records, each dealt by its number."""
+    """Records that were dealt to clients one by one, by their numbers."""
 
     share_bits = 0
 
@@ -175,7 +192,10 @@ class _DealtRecords:
         self.sizes: tuple[int, ...] = tuple(found.tolist())
 
     def answers(self, query: Query) -> list[IntArray]:
-        """Return the answer of each client."""
+        """Return the answer of each client, in the order of the plan.
+
+        Raises DataError if the number of records changed since the first pass.
+        """
         found, n = self._records.total(_ByClient(query, self._deal))
         if n != sum(self.sizes):
             raise DataError(
@@ -186,7 +206,7 @@ class _DealtRecords:
 
 
 class _SharedPasses:
-    """Answers of all clients to a query, from one pass."""
+    """Answers of all clients to the last query, from one pass."""
 
     def __init__(self, dealt: _Dealt) -> None:
         self.dealt = dealt
@@ -194,8 +214,8 @@ class _SharedPasses:
         self._answers: list[IntArray] = []
 
     def answers(self, query: Query) -> list[IntArray]:
-        """Return each client's answer; keep them, because the other clients ask the same query in a
-        round.
+        """Return the answer of each client. The answers are kept, because the other clients ask the
+        same query in the round.
         """
         if self._asked != (query.question, query.digest):
             self._answers, self._asked = self.dealt.answers(query), (query.question, query.digest)
@@ -203,7 +223,7 @@ class _SharedPasses:
 
 
 class _Part:
-    """`Records` of one client of a simulation."""
+    """Records of one client of a simulation."""
 
     def __init__(self, passes: _SharedPasses, client: int) -> None:
         self.domain, self.share_bits, self.n = (
@@ -214,5 +234,5 @@ class _Part:
         self._passes, self._client = passes, client
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """Return the client's answer and its number of records."""
+        """Return the client's answer, and its number of records or persons."""
         return self._passes.answers(query)[self._client], self.n

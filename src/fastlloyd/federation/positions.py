@@ -1,10 +1,12 @@
-"""Positions of a client's store, signed by its identity.
+"""Positions of clients' stores, signed by the clients.
 
-A server remembers positions, and the next plan can carry them to another server. A position says
-"my store had this head at this length". This statement is true in every run and at every server, so
-the signature covers neither run nor server. An old position that a third party shows again is still
-a true statement about an earlier moment. A server that knows a later position ignores the old one.
-Any other server learns that the store has at least this length.
+A store is a chain of events. Its position consists of the number of events (length) and the hash of
+the last one (head). A server remembers the positions of clients' stores, and the next plan can
+carry them to another server. A position states "my store had this head at this length". This is
+true in every run and at every server, so the signature covers neither run nor server. If a third
+party shows an old position again, it is still a true statement about an earlier moment. A server
+that knows a later position ignores the old one. Any other server learns that the store has at least
+this length.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,8 +36,11 @@ HexSignature = Annotated[str, Meta(pattern=r"\A[0-9a-f]{128}\Z")]
 
 
 class SignedPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Number of events in a client's store, head of its chain (32 bytes), and the signature of the
-    client's identity (64 bytes).
+    """Position of a client's store, signed by the client.
+
+    length : number of events in the store.
+    head : hash of the last event, 32 bytes.
+    signature : signature of the client's identity, 64 bytes.
     """
 
     length: Length
@@ -44,16 +49,18 @@ class SignedPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
 
     @classmethod
     def of(cls, length: int, head: bytes, identity: Identity) -> Self:
-        """Make the position, signed by the client that owns the store."""
+        """Return the position, signed with `identity`, the identity of the store's client."""
         return cls(length, head, identity.sign(_statement(length, head)))
 
     def check(self, signing_key: bytes) -> None:
-        """Raise RemoteProtocolError unless the owner of this key (32 bytes) signed the position."""
+        """Raise RemoteProtocolError unless the owner of this public key (32 bytes) signed the
+        position.
+        """
         verify(signing_key, self.signature, _statement(self.length, self.head))
 
 
 class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Signed position in a plan: length, and head and signature as hex digits."""
+    """Signed position in a plan: as `SignedPosition`, but head and signature are hex digits."""
 
     length: Length
     head: HexHead
@@ -61,14 +68,15 @@ class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @classmethod
     def of(cls, position: SignedPosition) -> Self:
-        """Return the signed position with its bytes as hex digits."""
+        """Return the position in this form."""
         return cls(
             length=position.length, head=position.head.hex(), signature=position.signature.hex()
         )
 
     def check(self, signing_key: str, name: str) -> None:
-        """Raise PlanError unless this key (64 hex digits) of the client `name` signed the
-        position.
+        """Raise PlanError unless client `name` signed the position.
+
+        signing_key : public signing key of the client, 64 hex digits.
         """
         try:
             signed = SignedPosition(
@@ -83,8 +91,11 @@ class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class KnownStoreOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Signed position with the name of its client, when it was seen, and the client's signing key
-    (64 hex digits).
+    """Signed position, with its client.
+
+    name : name of the client when the position was seen.
+    signing_key : public signing key of the client, 64 hex digits.
+    store : the position.
     """
 
     name: str
@@ -96,8 +107,9 @@ class KnownStoreOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Positions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """File `positions.toml`, which the operator of a server exports: the newest position of each
-    client that the server has seen.
+    """Content of the file `positions.toml`, which the operator of a server exports.
+
+    clients : newest position of each client that the server has seen.
     """
 
     clients: tuple[KnownStoreOf, ...]
@@ -108,10 +120,10 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read such a file.
+        """Read the file at `path`.
 
-        Raises PlanError if it is not such a file, was changed, or has a position that its client
-        did not sign.
+        Raises PlanError if it is another kind of file, was changed, or contains a position that its
+        client did not sign.
         """
         text = load_text(path)
         if not text.startswith(HEADING):
@@ -123,9 +135,11 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def newest(known: Iterable[tuple[str, KnownStore]]) -> Mapping[str, KnownStore]:
-    """Return the longest position of each signing key.
+    """Return the longest position for each signing key.
 
-    Raises PlanError if a key signed two positions of one length, because then two copies of a store
+    known : pairs of signing key (64 hex digits) and position.
+
+    Raises PlanError if a key signed two positions of the same length. Then two copies of a store
     were used.
     """
     found: dict[str, KnownStore] = {}

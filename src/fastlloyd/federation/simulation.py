@@ -1,9 +1,9 @@
-"""Federated run in one process, with the sessions, messages and masks of a real one.
+"""Federated run within one process, with the sessions, messages and masks of a real run.
 
-The process has all records, so there is no protection against its user. Readers of the result have
-the guarantee of the plan, even if clients are missing, under two conditions: chance deals the
-records to the clients (`federation.dealing`), and `drops` were chosen without a look at the
-records.
+The process has all records, so nothing protects them from its user. Readers of the result have the
+guarantee of the plan, even if clients are missing, under two conditions. First, the records are
+dealt to the clients at random (`federation.dealing`). Second, `drops` are chosen without a look at
+the records.
 """
 
 import os
@@ -30,7 +30,13 @@ DROP = re.compile(r"(?P<client>.+)@(?P<round>[0-9]{1,4})(?P<for_good>\+?)")
 
 
 class Drop(msgspec.Struct, frozen=True, kw_only=True):
-    """Client whose upload of one round is lost, or that is absent from that round on."""
+    """Loss of a client: one lost upload, or permanent absence.
+
+    client : name of the client.
+    round : number of the round, from 1.
+    for_good : whether the client is absent from this round on. Otherwise only its upload of the
+        round is lost.
+    """
 
     client: str
     round: int
@@ -38,9 +44,15 @@ class Drop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_drop(text: str, names: Sequence[str]) -> Drop:
-    """Read "client-2@3" (the upload of round 3 is lost) or "client-2@3+" (absent from round 3 on).
+    """Return the Drop that a text states.
 
-    A bare number in place of the name means the client at that position, from 1.
+    "client-2@3" means that the upload of round 3 is lost, and "client-2@3+" that the client is
+    absent from round 3 on. A bare number in place of the name means the client at that position,
+    from 1.
+
+    names : names of all clients, in the order of the plan.
+
+    Raises PlanError for another text or an unknown client.
     """
     match = DROP.fullmatch(text.strip())
     if match is None:
@@ -59,9 +71,12 @@ def parse_drop(text: str, names: Sequence[str]) -> Drop:
 
 
 def roster(names: Iterable[str], n_records: int) -> tuple[tuple[Client, ...], dict[str, Identity]]:
-    """Return clients for a plan that is `simulated`, and their fresh identities.
+    """Return clients with fresh keys for the plan of a simulation, and the identity of each client
+    by name.
 
-    Each has the cap of a client to which chance deals its part of n_records.
+    The cap of each client leaves room for the random number of records that it is dealt.
+
+    n_records : largest number of records of all clients together.
     """
     identities = {name: Identity.generate() for name in names}
     cap = cap_of_each(n_records, len(identities))
@@ -73,7 +88,7 @@ def roster(names: Iterable[str], n_records: int) -> tuple[tuple[Client, ...], di
 
 
 def check_drops(plan: Plan, drops: Iterable[Drop]) -> None:
-    """Raise PlanError for drops outside the run."""
+    """Raise PlanError if a drop is in a round that the run does not have."""
     T = plan.mechanism.n_rounds
     for drop in drops:
         if not 1 <= drop.round <= T:
@@ -91,14 +106,17 @@ def simulate(
     drops: Sequence[Drop] = (),
     noise: NoiseSource | None = None,
 ) -> ClientResult:
-    """Run a plan in this process and return the result that all clients share.
+    """Run a plan in this process, and return the result that all clients share.
 
-    records : per client, in the order of the plan.
-    drops : chosen before the run and without a look at the records, otherwise the guarantee does
-        not hold.
-    noise : None for the system's.
+    plan : plan for a simulation.
+    identities : private key of each client, by name.
+    records : records of each client, in the order of the plan.
+    drops : losses of clients. They must be chosen before the run and without a look at the records,
+        otherwise the guarantee does not hold.
+    noise : source of the noise, or None for the system's.
 
-    Raises PlanError for drops outside the run, and FastLloydError if the run ends without a result.
+    Raises PlanError for drops in rounds that the run does not have, and FastLloydError if the run
+    ends without a result.
     """
     check_drops(plan, drops)
     noise, shared = SystemNoise() if noise is None else noise, partial(_SharedMasks, {})
@@ -128,8 +146,8 @@ def simulate(
 
 
 class _SharedMasks(GroupMasks):
-    """Masks of a simulation's clients, which share one group key. The first client to open a sum
-    derives all masks, once for all clients.
+    """Masks of the clients of a simulation, which share one group key. The first client that opens
+    a sum derives all masks of the round, and the others use them again.
     """
 
     __slots__ = ("_sums",)
@@ -141,7 +159,7 @@ class _SharedMasks(GroupMasks):
     def open(
         self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
     ) -> RingVector:
-        """Return the opened sum; the sum of the last round's masks is kept."""
+        """Return the opened sum. The sum of the masks is kept until the next round."""
         what = self._group_key.secret, context, tuple(included.items())
         if what not in self._sums:
             self._sums.clear()

@@ -1,4 +1,4 @@
-"""Bytes that the clients of a federated run send and receive, counted on the encodings of the
+"""Bytes that the clients of a federated run send and receive. They are counted on the encodings of
 messages.
 """
 
@@ -37,8 +37,10 @@ from fastlloyd.federation.secagg.sealing import SALT_BYTES
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of one client's messages, in the last round of the clustering and in the whole run,
-    without the overhead of a transport.
+    """Bytes of one client's messages, without the overhead of a transport.
+
+    sent_per_round, received_per_round : bytes in the last round of the clustering.
+    sent, received : bytes in the whole run.
     """
 
     sent_per_round: int
@@ -48,10 +50,11 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def traffic(plan: Plan, name: str) -> Traffic:
-    """Return the bytes that the client of that name sends and receives in a run without absences.
+    """Return the bytes that client `name` sends and receives in a run in which no client is
+    missing.
 
-    The first client of the plan deals the group key and computes the parameters, if there are any.
-    All fields of a message have a fixed length, except names, round numbers and lists of clients,
+    The first client of the plan makes the group key, and computes the parameters if there are any.
+    Every field of a message has a fixed length, except names, round numbers and lists of clients,
     which the plan fixes. So messages of zeros are as long as real ones.
     """
     T, limits = len(plan.mechanism.rounds), Limits.of(plan)

@@ -1,10 +1,10 @@
-"""TLS certificates of the parties, identified by their SHA-256: self-signed, all of one form, or
-issued as requested.
+"""TLS certificates of the parties. A certificate is self-signed and has one fixed form, or an
+authority issued it as requested. Its SHA-256 (fingerprint) identifies it.
 
-A certificate contains the owner's name, signing key and key of the channel, so its fingerprint
-identifies all three. No certificate signs another. A party is trusted because the plan names
-it, not because of an issuer. If the plan names an authority, certificates that the authority did
-not issue are refused as well.
+A certificate contains the owner's name, signing key and TLS key, so the fingerprint identifies all
+three. No certificate signs another. A party is trusted because the plan names it, not because of an
+issuer. If the plan names an authority, certificates that the authority did not issue are refused as
+well.
 """
 
 import base64
@@ -31,9 +31,11 @@ LABEL = re.compile(r"[A-Za-z0-9_-]{1,63}")
 class Certificate:
     """Content of a certificate.
 
-    signing_key : 64 hex digits.
-    tls_key : the P-256 point, 65 bytes.
-    begins, ends : in UTC.
+    name : name of the owner.
+    signing_key : public signing key, 64 hex digits.
+    tls_key : public TLS key, a point on P-256, 65 bytes.
+    begins, ends : first and last moment at which the certificate is valid, UTC.
+    fingerprint : SHA-256 of the certificate, 64 hex digits.
     """
 
     name: str
@@ -45,13 +47,11 @@ class Certificate:
 
     @property
     def expires(self) -> date:
-        """Last day on which the certificate is valid, in UTC."""
+        """Last day on which the certificate is valid, UTC."""
         return self.ends.date()
 
     def check_valid(self, now: datetime) -> None:
-        """Raise IdentityError unless the certificate is valid at this time, which has a time
-        zone.
-        """
+        """Raise IdentityError unless the certificate is valid at `now`, a time with a time zone."""
         if now < self.begins:
             raise IdentityError(
                 f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d %H:%M}"
@@ -68,10 +68,12 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """Issuer of the certificates of a plan.
+    """Authority that issues the certificates of a plan.
 
-    name : the subject, as in RFC 4514.
-    fingerprint : SHA-256, hex.
+    name : subject of its certificate, written as in RFC 4514.
+    begins, ends : first and last moment at which its certificate is valid, UTC.
+    fingerprint : SHA-256 of its certificate, 64 hex digits.
+    certificate : its certificate.
     """
 
     name: str
@@ -81,8 +83,8 @@ class Authority:
     certificate: "x509.Certificate"
 
     def check_valid(self, now: datetime) -> None:
-        """Raise IdentityError unless the authority's own certificate is valid at this time, which
-        has a time zone.
+        """Raise IdentityError unless the authority's own certificate is valid at `now`, a time with
+        a time zone.
         """
         if not self.begins <= now.replace(microsecond=0) <= self.ends:
             raise IdentityError(
@@ -92,8 +94,9 @@ class Authority:
             )
 
     def check_issued(self, text: str, name: str) -> None:
-        """Raise IdentityError unless the authority signed this certificate (base64 of DER) of
-        `name` directly.
+        """Raise IdentityError unless the authority directly signed the certificate of party `name`.
+
+        text : certificate of the party, base64 of DER.
         """
         from fastlloyd.federation.identity import x509
 
@@ -113,9 +116,14 @@ class Authority:
 def make_certificate(
     name: str, signing_key: bytes, tls_key: "EllipticCurvePrivateKey", expires: date
 ) -> str:
-    """Return a certificate as base64 of DER, valid from yesterday to the end of the day `expires`.
+    """Return a self-signed certificate, base64 of DER. It is valid from yesterday to the end of the
+    day `expires`.
 
-    Raises IdentityError.
+    name : name of the owner.
+    signing_key : public signing key of the owner, 32 bytes.
+    tls_key : private TLS key of the owner.
+
+    Raises IdentityError if the name cannot be part of a host name.
     """
     from fastlloyd.federation.identity import x509
 
@@ -130,7 +138,9 @@ def make_certificate(
 
 
 def certificates_in(content: bytes) -> list[str]:
-    """Return the certificates of a file, PEM or DER, each as base64, without parsing them."""
+    """Return the certificates in the content of a file, PEM or DER, each as base64 of DER. They are
+    not parsed.
+    """
     blocks = re.findall(
         rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", content, re.DOTALL
     )
@@ -143,10 +153,12 @@ def certificates_in(content: bytes) -> list[str]:
     maxsize=2048
 )  # nearly a millisecond each; plans of up to a thousand clients are checked several times
 def parse_certificate(text: str, name: str) -> Certificate:
-    """Read the certificate of `name`.
+    """Return the content of the certificate of party `name`.
 
-    Raises IdentityError unless its form is that of `make_certificate`, or of one that an authority
-    issued as requested.
+    text : the certificate, base64 of DER.
+
+    Raises IdentityError if it is another party's, or unless it has the form of `make_certificate`
+    or was issued by an authority as requested.
     """
     try:
         with warnings.catch_warnings():
@@ -172,10 +184,13 @@ def parse_certificate(text: str, name: str) -> Certificate:
 
 
 def _read(der: bytes, expected: str) -> Certificate | None:
-    """Return the content of a certificate that is self-signed in our form, or issued to `expected`
-    as requested.
+    """Return the content of a certificate that is self-signed in the form of `make_certificate`, or
+    issued as requested. Return None for any other.
 
-    Return None, or raise IdentityError, for any other.
+    der : the certificate, DER.
+    expected : name of the party for which an issued certificate must be.
+
+    Raises IdentityError if an issued certificate differs from the request.
     """
     from fastlloyd.federation.identity import x509
 
@@ -204,8 +219,9 @@ def _read(der: bytes, expected: str) -> Certificate | None:
 
 @functools.lru_cache(maxsize=8)
 def parse_authority(text: str) -> Authority:
-    """Read the certificate (base64 of DER) of an authority. Raises IdentityError if it is not
-    one.
+    """Return the authority with this certificate (base64 of DER).
+
+    Raises IdentityError if the certificate is unreadable, or not an authority's.
     """
     from fastlloyd.federation.identity import x509
 
@@ -235,8 +251,8 @@ def parse_authority(text: str) -> Authority:
 
 
 def fingerprint(text: str) -> str:
-    """Return the SHA-256 of a certificate, 64 hex digits, without parsing it; "" for an empty
-    text.
+    """Return the SHA-256 of a certificate (base64 of DER), 64 hex digits, or "" for an empty text.
+    The certificate is not parsed.
     """
     return hashlib.sha256(base64.b64decode(text)).hexdigest() if text else ""
 
@@ -244,8 +260,8 @@ def fingerprint(text: str) -> str:
 def _decode(text: str, max_bytes: int) -> bytes:
     """Return the bytes of a base64 text.
 
-    Raises ValueError if there are none or too many, or if the text is not the only one for these
-    bytes.
+    Raises ValueError if there are no bytes or more than `max_bytes`, or if the same bytes would be
+    written as another text.
     """
     der = base64.b64decode(text, validate=True)
     if not 0 < len(der) <= max_bytes or base64.b64encode(der).decode() != text:

@@ -1,9 +1,9 @@
-"""Private identities, which stay where they were made, and public files, which are sent to the
-maker of a plan.
+"""Private identities, which never leave their owners, and public identities, which owners send to
+the maker of a plan.
 
-An identity has two keys: Ed25519 signs what a client says in a run, P-256 is the key of the channel
-(TLS). The certificate contains both public keys. The signature in the public file proves that the
-owner of the signing key agrees to that certificate.
+An identity has two keys: an Ed25519 key, which signs the messages of a client in a run, and a P-256
+key for TLS. The certificate contains both public keys. The signature in the public file proves that
+the owner of the signing key agrees to that certificate.
 """
 
 import base64
@@ -53,11 +53,15 @@ _PUBLIC_TEXT = (
 
 
 class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Public part of an identity, as other parties know it.
+    """Public part of an identity, for other parties.
 
-    signing_key, signature : hex digits.
-    certificate : base64 of DER.
-    expires : last day of the certificate.
+    name : name of the owner.
+    signing_key : public signing key, 64 hex digits.
+    certificate : certificate, base64 of DER.
+    expires : last day on which the certificate is valid.
+    signature : signature with the signing key on name, key and certificate, as hex digits.
+
+    Raises IdentityError if the fields contradict each other, or the signature is invalid.
     """
 
     name: str
@@ -85,19 +89,21 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate, 64 hex digits, which identifies name, both keys and
-        expiry.
-        """
+        """SHA-256 of the certificate, 64 hex digits. It identifies name, both keys and expiry."""
         return parse_certificate(self.certificate, self.name).fingerprint
 
     def check_valid(self, now: datetime | None = None) -> None:
-        """Raise IdentityError unless the identity is valid now (None: by the system's clock)."""
+        """Raise IdentityError unless the identity is valid at `now`. None means now, by the
+        system's clock.
+        """
         parse_certificate(self.certificate, self.name).check_valid(
             datetime.now(UTC) if now is None else now
         )
 
     def client(self, max_records: int) -> Client:
-        """Return the owner's entry in a plan, as a client."""
+        """Return the entry of the owner in a plan, as a client that has at most `max_records`
+        records or persons.
+        """
         return Client(
             name=self.name,
             max_records=max_records,
@@ -106,7 +112,10 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def server(self, address: str) -> Server:
-        """Return the owner's entry in a plan, as the server."""
+        """Return the entry of the owner in a plan, as the server.
+
+        address : address of the server, "HOST:PORT".
+        """
         return Server(name=self.name, address=address, certificate=self.certificate)
 
     def to_toml(self) -> str:
@@ -115,11 +124,12 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @classmethod
     def from_toml(cls, text: str, source: str, now: datetime | None = None) -> "PublicIdentity":
-        """Read a public file.
+        """Return the public identity in the text of a file.
 
-        now : None for the system's clock.
+        source : name of the file, for error messages.
+        now : time at which it must be valid, or None for the system's clock.
 
-        Raises IdentityError unless the file is complete, signed and not expired.
+        Raises IdentityError unless the text is complete, signed and not expired.
         """
         if text.startswith(PRIVATE_HEADING):
             raise IdentityError(
@@ -135,7 +145,10 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @classmethod
     def load(cls, path: Path, now: datetime | None = None) -> "PublicIdentity":
-        """Read the file `NAME.public.toml`. Raises IdentityError."""
+        """Return the public identity in the file at `path`.
+
+        Raises IdentityError as `from_toml` does, or if the file cannot be read.
+        """
         try:
             text = load_text(path)
         except PlanError as error:
@@ -144,8 +157,10 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class PrivateIdentity(Secret):
-    """Own identity: both private keys, which it never shows, and `public`, the part that others
-    know.
+    """Private identity of a party: both private keys, which it never shows, and the public part.
+
+    public : public part.
+    signing : private signing key.
     """
 
     __slots__ = ("_tls_key", "public", "signing")
@@ -157,8 +172,12 @@ class PrivateIdentity(Secret):
 
     @classmethod
     def make(cls, name: str, expires: date) -> Self:
-        """Draw both keys from the system's randomness. Raises IdentityError for an invalid name or
-        last day.
+        """Return a new identity. Both keys come from the system's randomness.
+
+        name : name of the owner.
+        expires : last day on which it is valid.
+
+        Raises IdentityError if the name or the day is invalid.
         """
         from fastlloyd.federation.identity import x509
 
@@ -187,11 +206,11 @@ class PrivateIdentity(Secret):
         return x509.request(self.name, self.signing.public.hex(), self._tls_key)
 
     def certified(self, issued: Sequence[str]) -> Self:
-        """Return the identity with the certificate that an authority issued for its keys, chosen
-        from these (base64 of DER).
+        """Return the identity with the certificate that an authority issued for its keys.
 
-        Raises IdentityError if there is none, if it differs from the request, or if it is not valid
-        now.
+        issued : certificates (base64 of DER), among which it is.
+
+        Raises IdentityError if it is not among them, differs from the request, or is not valid now.
         """
         own = parse_certificate(self.public.certificate, self.name)
         text = next((one for one in issued if own.tls_key in _bytes(one)), None)
@@ -217,8 +236,8 @@ class PrivateIdentity(Secret):
         return ssl.DER_cert_to_PEM_cert(base64.b64decode(self.public.certificate)).encode()
 
     def tls_key_pem(self) -> bytes:
-        """Key of the channel as PEM, for a TLS library. SECRET: only `fastlloyd pem` writes it to a
-        file, for a monitor.
+        """Return the private TLS key as PEM, for a TLS library. SECRET: only `fastlloyd pem` writes
+        it to a file, for a monitor.
         """
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -229,10 +248,14 @@ class PrivateIdentity(Secret):
         return self._tls_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def save(self, path: Path, *, passphrase: str | None = None, replace: bool = False) -> None:
-        """Write the file `NAME.identity.toml`, mode 0600, encrypted if a passphrase is given.
+        """Write the file `NAME.identity.toml`, mode 0600.
 
-        Raises OutputError if the file exists, unless `replace` is set, and IdentityError for a
-        passphrase that is too short.
+        passphrase : passphrase under which the keys are encrypted, or None to store them
+            unencrypted.
+        replace : whether an existing file may be replaced.
+
+        Raises OutputError if the file exists and may not be replaced, and IdentityError if the
+        passphrase is too short or too long.
         """
         secret = (
             self.signing.private_bytes()
@@ -256,12 +279,13 @@ class PrivateIdentity(Secret):
         ask_passphrase: Callable[[], str] | None = None,
         now: datetime | None = None,
     ) -> Self:
-        """Read `NAME.identity.toml`; `ask_passphrase` is called only if the file is encrypted.
+        """Return the private identity in a file `NAME.identity.toml`.
 
-        now : None for the system's clock.
+        ask_passphrase : called only if the file is encrypted, or None.
+        now : time at which the identity must be valid, or None for the system's clock.
 
-        Raises IdentityError, in one sentence that shows nothing of the content, if others can read
-        the file, if it is damaged or expired, or if the passphrase is missing or wrong.
+        Raises IdentityError if others can read the file, if it is damaged or expired, or if the
+        passphrase is missing or wrong. The error shows nothing of the content.
         """
         from fastlloyd.federation.identity import x509
 
@@ -292,16 +316,18 @@ class PrivateIdentity(Secret):
 
     @staticmethod
     def is_under_passphrase(path: Path) -> bool:
-        """Return whether `NAME.identity.toml` needs a passphrase. Raises IdentityError as `load`
-        does.
+        """Return whether the file is encrypted, so that `load` needs a passphrase.
+
+        Raises IdentityError if the file cannot be used.
         """
         return bool(_stored(path).under_passphrase)
 
     @staticmethod
     def public_of(path: Path) -> PublicIdentity:
-        """Return the public part of `NAME.identity.toml`, even if the file is encrypted or expired.
+        """Return the public part of the identity in a file, even if the file is encrypted or
+        expired.
 
-        Raises IdentityError as `load` does.
+        Raises IdentityError if the file cannot be used.
         """
         return _stored(path).public
 
@@ -309,10 +335,13 @@ class PrivateIdentity(Secret):
 class _Stored(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Content of the private file.
+    """Content of the private file. Exactly one of `private_keys` and `under_passphrase` is not
+    empty.
 
-    private_keys : Ed25519, then P-256, as hex digits.
-    under_passphrase : the same two, encrypted. One of the two fields is empty.
+    public : public part.
+    private_keys : Ed25519 key, then P-256 key, as hex digits.
+    under_passphrase : the same keys, encrypted, as hex digits.
+    salt : salt for the passphrase, as hex digits.
     """
 
     public: PublicIdentity
@@ -343,7 +372,7 @@ def _stored(path: Path) -> _Stored:
 
 
 def check_passphrase(passphrase: str) -> str:
-    """Return the passphrase. Raises IdentityError if it is too short to keep others out, or too
+    """Return the passphrase. Raises IdentityError if it is too short to withstand guessing, or too
     long.
     """
     if not MIN_PASSPHRASE <= len(passphrase) <= MAX_PASSPHRASE:
@@ -355,7 +384,7 @@ def check_passphrase(passphrase: str) -> str:
 
 
 def _cipher(passphrase: str, salt: bytes) -> "ChaCha20Poly1305":
-    """Return the cipher under a passphrase.
+    """Return the cipher for a passphrase. Its key comes from Scrypt.
 
     The library's PKCS #8 has only 2048 iterations of PBKDF2, too few against guessing.
     """
@@ -399,7 +428,7 @@ def _statement(name: str, signing_key: str, certificate: str) -> bytes:
 
 
 def _bytes(base64_text: str) -> bytes:
-    """Return the bytes of a base64 text, or none if it is invalid; the parser of the content is
+    """Return the bytes of a base64 text, or no bytes if it is invalid. The parser of the content is
     stricter.
     """
     with suppress(ValueError):
@@ -408,8 +437,8 @@ def _bytes(base64_text: str) -> bytes:
 
 
 def _from_hex(text: str) -> bytes:
-    """Return the bytes, or none if these are not hex digits; a key of too few bytes is refused
-    later.
+    """Return the bytes that these hex digits encode, or no bytes if the text is invalid. A key of
+    too few bytes is refused later.
     """
     return bytes.fromhex(text) if re.fullmatch(r"(?:[0-9a-f]{2})*", text) else b""
 

@@ -1,4 +1,4 @@
-"""Parties of a federated run: names, keys and caps, and how long they wait for each other."""
+"""Parties of a federated run: their names, keys and caps, and how long they wait for each other."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -27,13 +27,14 @@ ADDRESS = re.compile(
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One organisation: its name, its cap on records (or persons), and its keys, which are empty
-    until they are known.
+    """Client of a plan: one organisation. Its keys are empty until they are known.
 
-    signing_key : Ed25519, 64 hex digits.
-    certificate : of the channel (TLS), base64 of DER; it contains the signing key too.
-    store : position of its store when a server last saw it, or None if the plan has none. None is
-        left out of the digest.
+    name : name of the client.
+    max_records : cap, the largest number of records (or persons) that it may use.
+    signing_key : public Ed25519 key, 64 hex digits.
+    certificate : TLS certificate, base64 of DER. It contains the signing key too.
+    store : position of the client's store when a server last saw it, or None if it is not known.
+        None is not part of the plan's digest.
     """
 
     name: str
@@ -48,8 +49,10 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return fingerprint(self.certificate)
 
     def check_cap(self, n: int, unit: Unit = RECORD) -> None:
-        """Raise DataError if n records, or persons, exceed the client's cap; the message does not
-        tell n.
+        """Raise DataError if `n` records, or persons, exceed the client's cap. The message does not
+        show n.
+
+        unit : unit that is counted, for the message.
         """
         if n > self.max_records:
             raise DataError(
@@ -60,10 +63,12 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Party that adds up masked numbers.
+    """Server of a plan: the party that adds up masked numbers. In a plan for a simulation, address
+    and certificate are empty.
 
-    address : HOST:PORT.
-    certificate : base64 of DER. Both are empty in a plan for simulations.
+    address : address of the server, "HOST:PORT".
+    certificate : TLS certificate, base64 of DER.
+    name : name of the server.
     """
 
     address: str = ""
@@ -77,14 +82,14 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Longest times that a networked run waits for missing parties, in whole seconds.
+    """Longest times that a run over a network waits for missing parties, in whole seconds.
 
-    joining : wait for the Hello of every client.
-    dealing : wait for a message that one client makes for all, with keys or parameters. After this
-        time the next client is asked.
-    round : wait for the uploads of one round. With pairwise masks the server cannot do without a
-        client, so it waits as long for keys and parameters.
-    confirming : wait for every client's confirmation of the result.
+    joining : time for the Hellos of all clients.
+    dealing : time for a message that one client makes for all, with keys or parameters. Then the
+        next client is asked.
+    round : time for the uploads of one round. With pairwise masks every client is needed, so this
+        is also the time for keys and parameters.
+    confirming : time for the confirmations of all clients.
     """
 
     joining: int = 3600
@@ -94,14 +99,14 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def longest_pass(self) -> int:
-        """Seconds that a pass over a client's records may take: one pass before Hello, and two in a
-        round if the client is restarted.
+        """Largest number of seconds that one pass over a client's records may take. A client needs
+        one pass before its Hello, and two in a round in which it is restarted.
         """
         return min(self.joining, self.round // 2)
 
     def for_passes(self, seconds: int) -> "Timeouts":
-        """Return these timeouts, extended for a client whose passes take `seconds` each, and that
-        may be restarted.
+        """Return longer timeouts, for a client whose passes take `seconds` each and that may be
+        restarted.
         """
         return msgspec.structs.replace(
             self,
@@ -112,8 +117,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def check_clients(clients: Sequence[Client]) -> None:
-    """Raise PlanError unless all names, caps, keys and certificates of the clients are valid and
-    distinct.
+    """Raise PlanError unless names, caps, keys and certificates of the clients are valid, and no
+    two clients have the same name or key.
     """
     if not 1 <= len(clients) <= MAX_CLIENTS:
         raise PlanError(f"the plan names {len(clients)} clients; expected 1 to {MAX_CLIENTS}")
@@ -146,8 +151,8 @@ def check_clients(clients: Sequence[Client]) -> None:
 
 
 def check_network(clients: Sequence[Client], server: Server, timeouts: Timeouts) -> None:
-    """Raise PlanError if what the plan says about a network is wrong. An empty network is allowed,
-    and no clock is read.
+    """Raise PlanError if the entries of a plan for a network are invalid. They may be empty, and no
+    certificate is compared with the clock.
     """
     if not NAME.fullmatch(server.name):
         raise PlanError(f"server name {server.name!r:.80} is not usable; expected {NAME_RULE}")
@@ -176,7 +181,7 @@ def check_network(clients: Sequence[Client], server: Server, timeouts: Timeouts)
 
 @contextmanager
 def _as_plan_errors() -> Iterator[None]:
-    """Turn an IdentityError about a certificate into a PlanError about its plan."""
+    """Context in which an IdentityError about a certificate becomes a PlanError."""
     try:
         yield
     except IdentityError as error:
@@ -184,9 +189,9 @@ def _as_plan_errors() -> Iterator[None]:
 
 
 def certificates(clients: Sequence[Client], server: Server) -> list[Certificate]:
-    """Return the parsed certificates of the plan, the server's first.
+    """Return the parsed certificates of a plan, first the server's.
 
-    Raises PlanError for a certificate that does not belong to its party.
+    Raises PlanError if a certificate does not belong to its party.
     """
     found = []
     everyone: list[Server | Client] = [server, *clients]
@@ -204,7 +209,7 @@ def certificates(clients: Sequence[Client], server: Server) -> list[Certificate]
 
 
 def authority_of(text: str | None) -> Authority | None:
-    """Return the authority that a plan names (base64 of DER), or None.
+    """Return the authority with this certificate (base64 of DER), or None if `text` is None.
 
     Raises PlanError if the certificate is not an authority's.
     """
@@ -213,8 +218,8 @@ def authority_of(text: str | None) -> Authority | None:
 
 
 def check_issued(clients: Sequence[Client], server: Server, authority: Authority | None) -> None:
-    """Raise PlanError unless the plan's authority, if there is one, issued every certificate in it.
-    No clock is read.
+    """Raise PlanError unless the authority issued every certificate of the plan. Without an
+    authority, do nothing. No certificate is compared with the clock.
     """
     everyone: list[Server | Client] = [server, *clients]
     with _as_plan_errors():
@@ -224,8 +229,8 @@ def check_issued(clients: Sequence[Client], server: Server, authority: Authority
 
 
 def lacking(clients: Sequence[Client], server: Server) -> str:
-    """Return a sentence about the first thing that a networked run lacks, or "" if it is
-    complete.
+    """Return a sentence about the first thing that a plan lacks for a run over a network, or "" if
+    it is complete.
     """
     if not server.certificate:
         return (
@@ -250,8 +255,8 @@ def lacking(clients: Sequence[Client], server: Server) -> str:
 def check_networked(
     clients: Sequence[Client], server: Server, authority: Authority | None, now: datetime
 ) -> None:
-    """Raise PlanError if a run over a network lacks something, or if a certificate is not valid at
-    this time.
+    """Raise PlanError if a plan lacks something for a run over a network, or if a certificate is
+    not valid at `now`.
     """
     if sentence := lacking(clients, server):
         raise PlanError(sentence)
@@ -270,7 +275,7 @@ def check_networked(
 
 
 def check_address(address: str, what: str = "server address") -> None:
-    """Raise PlanError unless the address is HOST:PORT, with an IPv6 address in brackets.
+    """Raise PlanError unless the address is HOST:PORT. An IPv6 address must be in brackets.
 
     what : name of the address, for the message.
     """

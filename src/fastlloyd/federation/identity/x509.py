@@ -1,8 +1,8 @@
-"""X.509: the form of this project's certificates, and what an authority may change in a certificate
-that it issues as requested.
+"""X.509 certificates: the form of this project's certificates, and the parts that an authority may
+choose in a certificate that it issues as requested.
 
 This module is imported late, because `cryptography` is slow to import. Errors that the library
-raises about a stranger's bytes have no common class.
+raises for bytes of a stranger have no common class.
 """
 
 import functools
@@ -38,14 +38,16 @@ _WITH_SHA2 = (
 
 
 def host_name(name: str) -> str:
-    """Return the host of the party `name` in TLS."""
+    """Return the host that stands for the party `name` in TLS."""
     return f"{name}.{DOMAIN}"
 
 
 def host_names(name: str) -> list[str]:
-    """Return the hosts in a new certificate: that of the peer, and the one of every server.
+    """Return the hosts in a new certificate of the party `name`: its own host, and the host that
+    all servers share.
 
-    A client names the host in clear when it connects, so it asks for the one of every server.
+    A client sends the host in clear text when it connects. So it asks for the host that all servers
+    share.
     """
     return list(dict.fromkeys((host_name(name), SERVER_HOST)))
 
@@ -63,8 +65,12 @@ def make(
     begins: datetime,
     ends: datetime,
 ) -> bytes:
-    """Return a certificate (DER) that the key of the channel signs itself, valid between these
-    times in UTC.
+    """Return a self-signed certificate, DER.
+
+    name : name of the owner.
+    signing_key : public signing key of the owner, 64 hex digits.
+    tls_key : private TLS key of the owner, which signs the certificate.
+    begins, ends : first and last moment at which it is valid, UTC.
     """
     serial_number = x509.random_serial_number()
     builder = _builder(
@@ -89,7 +95,7 @@ def request(name: str, signing_key: str, tls_key: ec.EllipticCurvePrivateKey) ->
 
 
 def common_names(certificate: x509.Certificate) -> list[str]:
-    """Return the common names of the owner."""
+    """Return the common names of the certificate's owner."""
     return [
         str(attribute.value)
         for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -97,8 +103,8 @@ def common_names(certificate: x509.Certificate) -> list[str]:
 
 
 def signing_keys(certificate: x509.Certificate) -> list[str]:
-    """Return the signing key in each URI among the alternative names, 64 hex digits, or "" for a
-    URI of another form.
+    """Return the signing key in each URI among the alternative names of a certificate: 64 hex
+    digits, or "" for a URI of another form.
     """
     names = _find(certificate, x509.SubjectAlternativeName)
     uris = [] if names is None else names.get_values_for_type(x509.UniformResourceIdentifier)
@@ -109,8 +115,8 @@ def signing_keys(certificate: x509.Certificate) -> list[str]:
 
 
 def tls_key(certified: x509.Certificate | ec.EllipticCurvePrivateKey) -> bytes:
-    """Return the P-256 point of a certificate or key, 65 bytes, or none for a key of another
-    kind.
+    """Return the public key of a certificate or private key: a point on P-256, 65 bytes. Return no
+    bytes for a key of another kind.
     """
     key = certified.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
@@ -119,7 +125,8 @@ def tls_key(certified: x509.Certificate | ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def private_key(number: int | None = None) -> ec.EllipticCurvePrivateKey:
-    """Return the P-256 key of this number, or a new one from the system's randomness.
+    """Return the P-256 key with this secret number, or a new key from the system's randomness if
+    `number` is None.
 
     Raises ValueError if no key has this number.
     """
@@ -136,7 +143,7 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 
 def signs_certificates(certificate: x509.Certificate) -> bool:
-    """Return whether the certificate is an authority's, which may issue others."""
+    """Return whether the certificate is an authority's, which may issue other certificates."""
     constraints, usage = (
         _find(certificate, x509.BasicConstraints),
         _find(certificate, x509.KeyUsage),
@@ -153,7 +160,7 @@ def _builder(
     begins: datetime,
     ends: datetime,
 ) -> x509.CertificateBuilder:
-    """Return a certificate of our form without its signature."""
+    """Return a certificate in this project's form, not yet signed."""
     builder = x509.CertificateBuilder(
         issuer_name=subject(name),
         subject_name=subject(name),
@@ -168,13 +175,13 @@ def _builder(
 
 
 def subject(name: str) -> x509.Name:
-    """Return the owner's name, as a subject."""
+    """Return the owner's name in the form of a subject."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def extensions(hosts: Sequence[str], signing_key: str) -> list[x509.Extension[x509.ExtensionType]]:
-    """Return the extensions of a certificate of our form: no authority, TLS on both sides, hosts
-    and signing key.
+    """Return the extensions of a certificate in this project's form: it is not an authority's, it
+    serves TLS on both sides, and it names hosts and signing key.
     """
     no = dict.fromkeys(
         (
@@ -201,8 +208,8 @@ def extensions(hosts: Sequence[str], signing_key: str) -> list[x509.Extension[x5
 
 
 def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
-    """Return whether the certificate equals, byte for byte, one that `make` returns, today or when
-    certificates had one host.
+    """Return whether the certificate equals, byte for byte, one that `make` returns. Older
+    certificates with only one host also count.
 
     Errors of the library pass through.
     """
@@ -231,8 +238,8 @@ def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
 
 
 def flaw(certificate: x509.Certificate, name: str) -> str:
-    """Return how a certificate that an authority issued differs from the request for `name`, or ""
-    if it does not.
+    """Return the difference between a certificate that an authority issued and the request for
+    party `name`, as words, or "" if it is as requested.
 
     The authority may choose issuer, serial number and times, and add extensions that are not
     critical.
@@ -301,9 +308,9 @@ def _for_what(certificate: x509.Certificate) -> str:
 
 
 def _by_whom(certificate: x509.Certificate) -> str:
-    """Return what is wrong with the kind of signature, or "".
+    """Return the fault in the kind of signature, or "".
 
-    Only the authority's certificate can tell whether the authority signed it.
+    Only the authority's certificate can show whether the authority signed it.
     """
     algorithm = certificate.signature_algorithm_oid
     has_sha2 = algorithm in _WITH_SHA2 and isinstance(
@@ -326,10 +333,10 @@ def _by_whom(certificate: x509.Certificate) -> str:
 
 
 def _for_tls(certificate: x509.Certificate) -> str:
-    """Return a fault if OpenSSL cannot read the certificate, for example because of dates in names,
-    or "".
+    """Return a fault if OpenSSL cannot read the certificate, for example because of dates in names.
+    Otherwise return "".
 
-    A server cannot listen if its TLS library rejects one certificate that ours reads.
+    A server cannot listen if its TLS library rejects one certificate that the parser here reads.
     """
     try:
         _reader().load_verify_locations(cadata=certificate.public_bytes(Encoding.DER))

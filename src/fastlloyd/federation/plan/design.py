@@ -1,8 +1,8 @@
-"""Design of a federated run's plan: from settings (grid of the counts, slack for shares of noise,
-ring), or from an earlier plan.
+"""Design of the plan of a federated run, from settings or from an earlier plan.
 
-`Mechanism` and `Plan` check all choices again when they are made. So a mistake here costs accuracy
-or is refused, and costs no privacy.
+The design chooses the grid of the counts, the slack for shares of noise, and the ring. `Mechanism`
+and `Plan` check all choices again when they are made. So a mistake here costs accuracy or is
+refused, but costs no privacy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ from fastlloyd.mechanisms.settings import RunSettings
 
 
 class ProtocolChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Choices of the protocol of a plan. The fields are those of `Plan`.
+    """Choices about the protocol of a plan. The fields mean the same as those of `Plan`.
 
-    max_colluding : ignored in server-noise.
-    ring_bits : None for 64.
-    masks : None for the choice of `chosen_masks`.
+    max_colluding : ignored in trust mode `server-noise`.
+    ring_bits : None means 64.
+    masks : None means the choice of `chosen_masks`.
     """
 
     trust: TrustMode = TrustMode.CLIENT_NOISE
@@ -40,10 +40,10 @@ class ProtocolChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chosen_masks(self) -> Masks:
-        """Masks that are named, else pairwise masks if no client may be missing.
+        """Masks that were named, or pairwise masks if no client may be missing.
 
-        Raises PlanError if clients may be missing and no masks are named, because each kind has a
-        disadvantage then.
+        Raises PlanError if clients may be missing and no masks were named, because each kind then
+        has a disadvantage.
         """
         if self.masks is None and self.max_dropouts > 0:
             raise PlanError(
@@ -69,15 +69,22 @@ def design_plan(
     host: str | None = None,
     simulated: bool = False,
 ) -> Plan:
-    """Return the plan of these settings for these clients; count_bits and delta_slack are chosen
-    here.
+    """Return the plan of a federated run with these settings. The design chooses count_bits and
+    delta_slack.
 
-    protocol : None for the defaults of `ProtocolChoices`.
-    server, timeouts, authority : for a run over a network. None means no server, the default
-        timeouts and no authority.
-    study : purpose and responsible people, in words.
-    host : client on whose machine the server runs.
-    simulated : one process deals the records by chance (`Plan`).
+    settings : settings of the mechanism.
+    clients : clients of the plan.
+    run_id : 16 random bytes, drawn for this plan.
+    protocol : choices about the protocol, or None for the defaults of `ProtocolChoices`.
+    server : server of a run over a network, or None.
+    timeouts : timeouts of a run over a network, or None for the defaults of the masks.
+    authority : certificate of the authority that must have issued the parties' certificates, base64
+        of DER, or None.
+    study : purpose and responsible people, in words, or None.
+    host : name of the client on whose machine the server runs, or None.
+    simulated : whether one process deals the records to the clients at random (`Plan`).
+
+    Raises PlanError if the settings and the clients do not fit together.
     """
     chosen = ProtocolChoices() if protocol is None else protocol
     masks, trust, max_dropouts = chosen.chosen_masks, chosen.trust, chosen.max_dropouts
@@ -122,8 +129,11 @@ def design_plan(
 
 
 def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:
-    """Return c, the smallest number of bits with which every share of the counts' noise has a
+    """Return c, the smallest number of bits with which each share of the counts' noise has a
     standard deviation of at least 4 units.
+
+    count_scales : standard deviations of the counts' noise.
+    n_shares : number of shares that make up this noise.
     """
     # Less than one unit is due to rounding up, which on a finer grid adds less.
     smallest = min(count_scales) - Fraction(1, SCALE_UNITS)
@@ -146,23 +156,30 @@ def renew(
     masks: Masks | None = None,
     host: str | None = None,
 ) -> Plan:
-    """Return the plan of the next run, with these public files in place of those of the same names,
-    and without the clients left out.
+    """Return the plan of the next run, with new public files of some parties, and without the
+    clients to leave out.
 
-    The mechanism stays the same, and so do the records' cap and the noise of a sum. With fewer
-    clients each adds a larger share of the noise. None leaves a field as it was.
+    The mechanism stays the same, and so do the caps and the noise of a sum. With fewer clients,
+    each client adds a larger share of the noise. A parameter that is None leaves its field as it
+    was.
 
-    timeouts : seconds by step.
-    authority : its certificate, base64 of DER.
-    positions : of clients' stores, as servers export them. The plan keeps its own if none is newer.
-    masks : if they change, each timeout that was the default of the old masks becomes the default
-        of the new ones.
-    host : "" for none.
+    plan : plan of the earlier run.
+    run_id : 16 random bytes, drawn for the new plan.
+    members : public identities that replace those of the same names.
+    server : new entry of the server.
+    timeouts : new timeouts, in seconds, by name of the field.
+    leave_out : names of the clients to leave out.
+    authority : certificate of the authority, base64 of DER.
+    positions : positions of clients' stores, as servers export them. The plan keeps its own
+        positions unless these are newer.
+    masks : kind of masks. If it changes, each timeout that was the default of the old masks becomes
+        the default of the new ones.
+    host : name of the client on whose machine the server runs, or "" for none.
 
-    Raises PlanError for the plan of a simulation, for unknown or repeated names, and for
-    certificates that the authority did not issue. Also if the rest of the clients cannot give the
-    guarantee, if half of the clients would be enough for a round, and if one identity signed two
-    positions of one length.
+    Raises PlanError in these cases: the plan is for a simulation. A name is unknown or repeated.
+    The authority did not issue a certificate. The remaining clients cannot give the guarantee. Two
+    groups of clients could confirm different results. An identity signed two positions of one
+    length.
     """
     plan.check_apart()
     kind = masks or plan.masks
@@ -198,7 +215,14 @@ def renew(
 def _members(
     members: Sequence[PublicIdentity], clients: Mapping[str, Client], leave_out: Sequence[str]
 ) -> dict[str, Client]:
-    """Return the clients with new public files, by name, with their old caps."""
+    """Return the clients that have new public files, by name, with the caps that they had.
+
+    members : public identities of these clients.
+    clients : clients that stay in the plan, by name.
+    leave_out : names of the clients to leave out.
+
+    Raises PlanError for a name that is unknown, repeated, or to be left out.
+    """
     new: dict[str, Client] = {}
     for member in members:
         if member.name in leave_out:
@@ -238,7 +262,9 @@ def _timeouts(plan: Plan, masks: Masks) -> Timeouts:
 def with_positions(clients: Iterable[Client], exported: Iterable[Positions]) -> tuple[Client, ...]:
     """Return the clients, each with the newest known position of its store.
 
-    Positions of other stores are ignored. Raises PlanError.
+    exported : positions that servers exported. Positions of other stores are ignored.
+
+    Raises PlanError if an identity signed two positions of one length.
     """
     clients = tuple(clients)
     planned = [(client.signing_key, client.store) for client in clients if client.store is not None]

@@ -1,5 +1,5 @@
-"""Plan: everything that all parties of a federated run agree on, the mechanism, the parties, and
-the way they take part. It is public, frozen and sealed.
+"""Plan: everything that all parties of a federated run agree on. It contains the mechanism, the
+parties, and the way in which they take part. It is public and sealed, and cannot be changed.
 """
 
 import math
@@ -62,23 +62,32 @@ SIMULATED = (
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
-    """Mechanism, parties and the way they take part; `design_plan` makes one, for one run.
+    """Plan of one run, made by `design_plan`.
 
-    max_dropouts : D, number of clients that may be missing from a sum. With pairwise masks these
-        are missing from all rounds, with group masks from any round.
-    max_colluding : t, number of clients that may pool what they see (client-noise).
+    protocol_version : version of the protocol and of this form.
+    run_id : 32 hex digits, drawn for every run.
+    trust : party that adds the noise.
+    max_dropouts : D, number of clients that may be missing from a sum. With pairwise masks the
+        missing clients are the same in all rounds, with group masks they may differ.
+    max_colluding : t, number of clients that may pool what they see (`client-noise`).
     ring_bits : 32 or 64.
-    run_id : 32 hex digits, fresh for every run.
-    server, timeouts : for a run over a network. A simulation needs neither.
-    authority : certificate, base64 of DER, of the authority that must have issued those of the
-        parties, or None if any issuer is allowed.
-    study : purpose and responsible people, in words.
-    host : client on whose machine the server runs, or None if it runs on a machine of its own.
-    simulated : True only if one process deals the records to the clients by chance. The caps may
+    clients : clients that take part.
+    mechanism : rounds of the run, and their noise.
+    server : server of a run over a network. A simulation needs none.
+    timeouts : timeouts of a run over a network.
+    authority : certificate (base64 of DER) of the authority that must have issued the parties'
+        certificates, or None if any issuer is allowed.
+    study : purpose and responsible people, in words, or None.
+    masks : kind of keys from which masks are made.
+    host : name of the client on whose machine the server runs, or None if it has a machine of its
+        own.
+    simulated : True only if one process deals the records to the clients at random. The caps may
         then add up to more than n_records, which that process checks. Parties with records of their
         own refuse such a plan.
 
-    None is left out of the digest.
+    A field that is None is not part of the digest.
+
+    Raises PlanError if the fields contradict each other or cannot give the guarantee.
     """
 
     protocol_version: int
@@ -116,7 +125,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def clustering(self) -> Mechanism:
-        """Mechanism of a plan for a clustering."""
+        """Mechanism of a plan that clusters records. Raises TypeError if the plan computes
+        something else.
+        """
         if not isinstance(self.mechanism, Mechanism):
             raise TypeError(f"this plan is for {self.mechanism.name}, and no clustering")
         return self.mechanism
@@ -128,13 +139,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def min_present(self) -> int:
-        """Smallest number of clients in a key set: M - D, which is more than t."""
+        """Smallest number of clients that may share keys: M - D, which is more than t."""
         return self.n_clients - self.max_dropouts
 
     def quorum(self, n_present: int) -> Quorum:
-        """Return the number of clients that each step needs, with n_present clients in the key set.
+        """Return the number of clients that each step needs, if `n_present` clients share keys.
 
-        Raises PlanError if that number is not possible.
+        Raises PlanError if so few or so many clients cannot share keys.
         """
         if not self.min_present <= n_present <= self.n_clients:
             raise PlanError(
@@ -144,41 +155,42 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def n_shares(self) -> int:
-        """Largest number of shares that ever make up the noise of the guarantee (1 in server-noise:
-        the server's).
+        """Number of shares that make up the noise of the guarantee, if all clients share keys. In
+        `server-noise` it is 1, the server's.
         """
         return 1 if self.trust is TrustMode.SERVER_NOISE else self.quorum(self.n_clients).shares
 
     @property
     def patience(self) -> int:
-        """Seconds that the server waits for something that no other client can do; with pairwise
-        masks as long as for an upload.
+        """Seconds that the server waits for a message that no other client can send. With pairwise
+        masks it is the timeout of a round.
         """
         return self.timeouts.dealing if self.masks is Masks.GROUP else self.timeouts.round
 
     @property
     def grace(self) -> int:
-        """Seconds that a client waits longer than the server does, for the answer, and for a server
-        that is restarted.
+        """Seconds that a client waits longer than the server: for the answer on its way, and for a
+        restart of the server.
         """
         return self.masks.grace
 
     @property
     def most_dropouts(self) -> int:
-        """Largest `max_dropouts` that rules out two confirmed results.
+        """Largest `max_dropouts` with which no two different results can be confirmed.
 
-        With it, two groups of clients that each confirm a result share an honest client, even if
-        colluding clients tell each group something else. Suppose the groups share only the t
-        colluding clients. Then they have at least 2 (M - D - t) honest clients, but there are only
-        M - t (docs/proofs/quorum.md).
+        With it, any two groups of clients that each confirm a result share an honest client, even
+        if colluding clients tell each group something else. Suppose that the groups share only the
+        t colluding clients. Then they have at least 2 (M - D - t) honest clients, but there are
+        only M - t (docs/proofs/quorum.md).
         """
         return max(0, (self.n_clients - self.max_colluding - 1) // 2)
 
     @property
     def is_divisible(self) -> bool:
-        """Return whether a lying server can lead two groups of clients to a confirmed result each.
+        """Return whether a dishonest server can lead two groups of clients to a confirmed result
+        each.
 
-        The two groups then share only clients that collude with the server (client-noise).
+        This needs clients in both groups that collude with the server (`client-noise`).
         """
         return self.trust is TrustMode.CLIENT_NOISE and self.max_dropouts > self.most_dropouts
 
@@ -198,14 +210,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return Ring.of(self.ring_bits)
 
     def n_words(self, round: Round) -> int:
-        """Return the ring elements of one upload or broadcast: all entries of the round's answer
-        and the checksum.
+        """Return the number of ring elements in one upload or broadcast of the round: all entries
+        of the answer, and the checksum word.
         """
         return math.prod(self.mechanism.shape(round)) + 1
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the clients in the order of the plan."""
+        """Names of the clients, in the order of the plan."""
         return tuple(client.name for client in self.clients)
 
     @property
@@ -214,7 +226,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return _digest(self)
 
     def client(self, name: str) -> Client:
-        """Return the client of that name. Raises PlanError, with all names, if there is none."""
+        """Return the client named `name`. Raises PlanError if there is none."""
         for client in self.clients:
             if client.name == name:
                 return client
@@ -222,20 +234,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def lacking(self) -> str:
-        """Sentence about the first thing that a run over a network lacks, or "" if the plan is
-        complete.
+        """Sentence about the first thing that the plan lacks for a run over a network, or "" if it
+        is complete.
         """
         return SIMULATED if self.simulated else lacking(self.clients, self.server)
 
     def check_apart(self) -> None:
-        """Raise PlanError if the plan is `simulated`: parties with records of their own cannot run
-        it, because each checks only its own cap.
+        """Raise PlanError if the plan is `simulated`. Parties with records of their own cannot run
+        such a plan, because each checks only its own cap.
         """
         if self.simulated:
             raise PlanError(SIMULATED)
 
     def certificates(self) -> list[Certificate]:
-        """Return the parsed certificates of the plan, the server's first."""
+        """Return the parsed certificates of the plan, first the server's."""
         return certificates(self.clients, self.server)
 
     @property
@@ -244,8 +256,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return authority_of(self.authority)
 
     def expiring(self, now: datetime) -> list[Certificate | Authority]:
-        """Return the certificates of parties and of their authority that may end before the end of
-        a run that begins now.
+        """Return the certificates of parties and of their authority that may expire before the end
+        of a run that starts at `now`.
 
         The run may use all its timeouts: for joining, for keys, for each round and for
         confirmations.
@@ -256,10 +268,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return [certificate for certificate in known if certificate.ends < end]
 
     def check_networked(self, now: datetime | None = None) -> None:
-        """Raise PlanError, with one sentence, if a run over a network lacks something or a
-        certificate is not valid now.
+        """Raise PlanError if the plan lacks something for a run over a network, or if a certificate
+        is not valid.
 
-        now : a time with a time zone, or None for the system's clock.
+        now : time at which certificates must be valid, with a time zone, or None for the system's
+            clock.
         """
         self.check_apart()
         check_networked(
@@ -267,21 +280,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def share_scales(self, round: Round, n_present: int) -> tuple[Fraction, ...]:
-        """Return the standard deviations of one client's share of the noise, per part of the
-        answer, with n_present clients in the key set.
+        """Return the standard deviations of one client's share of the noise, one for each part of
+        the answer.
 
-        Raises PlanError in server-noise, which has no shares.
+        n_present : number of clients that share keys.
+
+        Raises PlanError in `server-noise`, which has no shares.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError("server-noise has no shares of noise: the server draws all of it")
         return _share_scales(round.scales, self.quorum(n_present).shares)
 
     def total_scales(self, round: Round) -> tuple[Fraction, ...]:
-        """Return the largest scales that the noise of an answer can have, per part of it, rounded
-        up.
+        """Return the largest scales that the noise of an answer can have, one for each part of the
+        answer, rounded up.
 
-        With pairwise masks, n shares have sqrt(n) max(4, S / sqrt(n - t)). The worst n is the
-        largest or the smallest one.
+        With pairwise masks, n shares have sqrt(n) max(4, S / sqrt(n - t)). The largest value is at
+        the largest or the smallest n.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return round.scales
@@ -292,8 +307,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return tuple(sqrt_up(max(of_part)) for of_part in zip(*worst, strict=True))
 
     def deviations(self, round: Round, n_included: int) -> tuple[float, ...]:
-        """Return the standard deviations of the Gaussian noise in a sum of n_included clients, per
-        part of the answer.
+        """Return the standard deviations of the Gaussian noise in a sum of `n_included` clients,
+        one for each part of the answer.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(map(float, round.scales))
@@ -301,14 +316,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return tuple(math.sqrt(n_included) * float(scale) for scale in scales)
 
     def n_draws(self, n_included: int) -> int:
-        """Return the number of separately rounded draws of noise in a sum of n_included clients."""
+        """Return the number of separately rounded draws of noise in a sum of `n_included`
+        clients.
+        """
         return 1 if self.trust is TrustMode.SERVER_NOISE else n_included
 
     def draw_client_noise(self, round: Round, source: NoiseSource, n_present: int) -> IntArray:
-        """Draw the noise that a client adds before masking, int64 of the answer's shape: its share,
-        or zeros in server-noise.
+        """Return fresh noise that a client adds before masking, int64 of the answer's shape. It is
+        the client's share, or zeros in `server-noise`.
 
-        n_present : number of clients in the key set.
+        n_present : number of clients that share keys.
         """
         question = self.mechanism.question(round)
         if self.trust is TrustMode.SERVER_NOISE:
@@ -317,8 +334,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return draw(Noise.GAUSSIAN, question.n_rows, shares, source)
 
     def draw_server_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """Draw the noise that the server adds to the masked sum, int64 of the answer's shape: all
-        of it, or zeros in client-noise.
+        """Return fresh noise that the server adds to the masked sum, int64 of the answer's shape.
+        It is all of the noise, or zeros in `client-noise`.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return self.mechanism.draw_noise(round, source)
@@ -326,8 +343,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def distance(self) -> Fraction:
-        """tau, the largest total variation distance of a run from one with exactly its mechanism's
-        noise; 0 in server-noise.
+        """tau, the largest total variation distance of a run from a run with exactly the
+        mechanism's noise. In `server-noise` it is 0.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return Fraction(0)
@@ -343,17 +360,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @classmethod
     def from_toml(cls, text: str, source: str = "plan.toml") -> "Plan":
-        """Read `plan.toml`. Raises PlanError if it was changed or cannot give the guarantee it
+        """Return the plan in the text of a file `plan.toml`.
+
+        source : name of the file, for error messages.
+
+        Raises PlanError if the text was changed, or if the plan cannot give the guarantee that it
         states.
         """
         return from_toml(text, cls, source)
 
 
 def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
-    """Return the noise in the last round, which included `n_included` clients.
+    """Return the standard deviations of the noise in the last round, which included `n_included`
+    clients.
 
     In `client-noise` each of them added a share, rounded up. The noise is then sqrt(n_included / h)
-    times what the guarantee needs (`explain.noise_factor`).
+    times the noise that the guarantee needs (`explain.noise_factor`).
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         return noise_deviation(plan.clustering)
@@ -364,8 +386,9 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
 def loss_estimate_of_run(
     plan: Plan, clustering: Clustering, n_included: int
 ) -> LossEstimate | None:
-    """Return the estimated loss of a run whose round for the loss included `n_included` clients, or
-    None if the plan does not ask for it.
+    """Return the estimated loss of a clustering, or None if the plan does not ask for it.
+
+    n_included : number of clients in the sum of the round for the loss.
     """
     m = plan.clustering
     if plan.trust is TrustMode.SERVER_NOISE or m.loss is None:

@@ -1,8 +1,8 @@
 """Kinds of masks, and the numbers that depend on them: clients that must answer, shares of noise in
 every sum, and the size and the cost of a share.
 
-A plan names M clients. The key set is the n clients that are present when the keys are dealt. At
-most D may be missing then, and t may pool what they see.
+A plan names M clients. The n clients that are present when keys are dealt share keys. At most D
+clients may be missing then, and t clients may pool what they see.
 """
 
 import enum
@@ -19,12 +19,12 @@ from fastlloyd.mechanisms.rounds import sqrt_up
 
 
 class Quorum(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of clients that each step needs, for a given key set.
+    """Number of clients that each step needs, for a given number of clients that share keys.
 
-    needed : uploads in every round.
-    confirmations : of a result.
-    max_turns : number of further clients that may be asked for parameters, one after the other, if
-        the first sends none.
+    needed : number of uploads that every round needs.
+    confirmations : number of confirmations that a result needs.
+    max_turns : if the first client sends no parameters, number of further clients that may be
+        asked, one after the other.
     shares : number of shares that make up the noise of the guarantee.
     """
 
@@ -35,7 +35,7 @@ class Quorum(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Masks(enum.Enum):
-    """Kinds of keys that the masks are made from."""
+    """Kinds of keys from which masks are made."""
 
     # one key that all clients share: the server together with any client opens every upload
     GROUP = "group"
@@ -44,34 +44,44 @@ class Masks(enum.Enum):
 
     @property
     def max_clients(self) -> int:
-        """Largest number of clients in a plan. Pairwise keys allow fewer, because the bytes that
-        clients send each other grow with the square.
+        """Largest number of clients in a plan.
+
+        Pairwise keys allow fewer clients, because the bytes that clients send each other grow with
+        the square of their number.
         """
         return MAX_CLIENTS if self is Masks.GROUP else 300
 
     @property
     def timeouts(self) -> Timeouts:
-        """Default timeouts: a day for a step that cannot go on without a client."""
+        """Default timeouts. With pairwise masks they are a day for a step that needs every
+        client.
+        """
         return (
             Timeouts() if self is Masks.GROUP else Timeouts(round=24 * 3600, confirming=24 * 3600)
         )
 
     @property
     def grace(self) -> int:
-        """Seconds that a client waits longer than the server does; a day if a run needs every
-        client, so that a reboot ends no run.
+        """Seconds that a client waits longer than the server. With pairwise masks it is a day,
+        because every client is needed, and a reboot must not end the run.
         """
         return 60 if self is Masks.GROUP else 24 * 3600
 
     def quorum(
         self, n_present: int, n_clients: int, max_dropouts: int, max_colluding: int
     ) -> Quorum:
-        """Return the quorum of n of M clients.
+        """Return the number of clients that each step needs.
 
-        With group masks, clients may miss a round. So the smallest possible set of clients
-        determines the size of a share. Pairwise masks cancel only if all n answer. Two groups that
-        each confirm a result share an honest client, whatever the t others say to each. That holds
-        always within one key set, and for two key sets if fewer than (M - t) / 2 may be missing.
+        With group masks, clients may miss a round. So the smallest possible number of clients
+        determines the size of a share. Pairwise masks cancel only if all n clients answer. Two
+        groups that each confirm a result share an honest client, whatever the t colluding clients
+        tell each group. This always holds among clients that share one set of keys. For two sets of
+        keys it holds if fewer than (M - t) / 2 clients may be missing.
+
+        n_present : n, number of clients that share keys.
+        n_clients : M, number of clients in the plan.
+        max_dropouts : D, number of clients that may be missing.
+        max_colluding : t, number of clients that may pool what they see.
         """
         n, least, t = n_present, n_clients - max_dropouts, max_colluding
         if self is Masks.GROUP:
@@ -83,14 +93,17 @@ class Masks(enum.Enum):
         )
 
     def speakers(self, present: Sequence[str]) -> Sequence[str]:
-        """Return the present clients, in the order of the plan, that answer a Deal with keys for
-        others.
+        """Return the clients that answer a Deal with keys for others, in the order of the plan.
+
+        present : names of the clients that the Deal names, in the order of the plan.
         """
         return present[:1] if self is Masks.GROUP else present
 
     def recipients(self, name: str, present: Sequence[str]) -> Sequence[str]:
-        """Return the clients that this client makes keys for: those after it, or none if it makes
-        no keys.
+        """Return the clients for which client `name` makes keys: the clients after it, or none if
+        it makes no keys.
+
+        present : names of the clients that the Deal names, in the order of the plan.
         """
         return present[present.index(name) + 1 :] if name in self.speakers(present) else ()
 
@@ -100,10 +113,10 @@ MIN_SHARE_DEVIATION = 4
 
 
 class TrustMode(enum.Enum):
-    """Party that adds the noise, which decides against which parties the guarantee holds.
+    """Party that adds the noise. This decides against which parties the guarantee holds.
 
-    # Departs from the paper, in which only the server adds noise: shares from the clients are the
-    default.
+    Departs from the paper, in which only the server adds noise: by default, the clients add shares
+    of it.
     """
 
     # the paper's: the server adds all of it and must never see a result
@@ -112,8 +125,8 @@ class TrustMode(enum.Enum):
 
 
 def share_scales(scales: Iterable[Fraction], n_shares: int) -> tuple[Fraction, ...]:
-    """Return the standard deviations of one share of the noise, rounded up, so that n_shares shares
-    have at least these scales.
+    """Return the standard deviations of one share of the noise, rounded up. Then `n_shares` shares
+    together have at least these scales.
     """
     return tuple(
         max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / n_shares)) for scale in scales
@@ -121,12 +134,15 @@ def share_scales(scales: Iterable[Fraction], n_shares: int) -> tuple[Fraction, .
 
 
 def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
-    """Return an upper bound on the addition to delta if separately rounded shares of noise are
-    added up.
+    """Return an upper bound on the increase of delta that results from adding up separately rounded
+    shares of noise.
 
     The bound is (1 + e^epsilon) times the statistical distance between the sum of rounded shares
     and one rounded Gaussian. It is inf if epsilon is too large for a meaningful bound, and is
     rounded up (docs/proofs/shares-of-noise.md).
+
+    n_released : number of released coordinates.
+    n_shares : number of shares.
     """
     with working_precision(170) as mp:
         bound = (1 + mp.exp(epsilon)) * _distance(mp, n_released, n_shares)
@@ -134,7 +150,7 @@ def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
 
 
 def aliasing_distance(n_released: int, n_shares: int) -> float:
-    """Return tau, the total variation distance of separately rounded shares from one rounded
+    """Return tau, the total variation distance between separately rounded shares and one rounded
     Gaussian, rounded up.
     """
     with working_precision(170) as mp:
@@ -142,7 +158,7 @@ def aliasing_distance(n_released: int, n_shares: int) -> float:
 
 
 def _distance(mp: Any, n_released: int, n_shares: int) -> Any:
-    """Return the number of released coordinates times 5 h exp(-pi^2 s^2 / 2), where s = 4 grid
-    units is the smallest standard deviation of a share.
+    """Return the number of released coordinates times 5 h exp(-pi^2 s^2 / 2). Here h is the number
+    of shares, and s = 4 grid units is the smallest standard deviation of a share.
     """
     return n_released * 5 * n_shares * mp.exp(-(mp.pi**2) * MIN_SHARE_DEVIATION**2 / 2)

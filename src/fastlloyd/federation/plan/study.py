@@ -8,16 +8,18 @@ MAX_TEXT_LENGTH = 500  # characters
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Purpose of a run and responsible people, in words; the program makes no decision from them.
+    """Purpose of a run and responsible people, in words. The program makes no decision from them.
 
-    Each field is one line of at most 500 printable characters. None is left out of a plan and its
-    digest.
+    Each field is one line of at most 500 printable characters. A field that is None is not part of
+    the plan and its digest.
 
-    name : of the study.
+    name : name of the study.
     purpose : use of the result.
-    controller : the body that decides about purpose and means, and so is responsible for the
+    controller : body that decides about purpose and means, and so is responsible for the
         processing.
     contact : person to ask.
+
+    Raises PlanError if all fields are None, or if a text is too long or not printable.
     """
 
     name: str | None = None
@@ -43,7 +45,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def texts(self) -> dict[str, str]:
-        """Texts that are given, by field, in the order of the fields."""
+        """Texts that are given, by the name of the field, in the order of the fields."""
         return {
             what: text for what, text in msgspec.structs.asdict(self).items() if text is not None
         }

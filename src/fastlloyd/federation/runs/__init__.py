@@ -1,4 +1,4 @@
-"""Runs that survive restarts: a session of the protocol with a store that makes its steps
+"""Runs that survive restarts: a session of the protocol, with a store that makes its steps
 durable.
 """
 

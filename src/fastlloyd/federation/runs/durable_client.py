@@ -1,4 +1,4 @@
-"""Client of a run with durable steps: every message that it sends follows from what is on disk."""
+"""Client of a run with durable steps: it sends only messages that follow from what is on disk."""
 
 import time
 from collections.abc import Sequence
@@ -42,13 +42,15 @@ from fastlloyd.federation.store.events import (
 
 
 class DurableClient(DurableParty[ClientSession]):
-    """One client in one run: a `transport.party.ClientParty`.
+    """Client in one run, for a transport (`transport.party.ClientParty`).
 
-    Each step of the session is committed to the store in one transaction, with the ledger's charge
-    for an upload, before its messages are returned. The broadcast of a round is committed before it
-    is opened. `counted` names the ledger, if there is one. `outcome` is None while the run goes on.
-    A result, or what an early end left, stays in the store until `conclude`, so that a process that
-    is killed before it wrote that finds it again.
+    Each step of the session is committed to the store in one transaction, before its messages are
+    returned. For an upload the transaction also contains the charge in the ledger. The broadcast of
+    a round is committed before its sum is opened. A result, or the last centroids of an early end,
+    stay in the store until `conclude`. So if a process is killed before it has written them
+    elsewhere, the next process finds them again.
+
+    counted : place in the holder's ledger at which the run counts, or None without such a ledger.
     """
 
     def __init__(
@@ -76,19 +78,23 @@ class DurableClient(DurableParty[ClientSession]):
         clock: Clock = time.monotonic,
         holder: HoldersLedger | None = None,
     ) -> Self:
-        """Reserve the cost of the run on the data set and join it, or continue it where an earlier
-        process stopped.
+        """Reserve the cost of the run on the data set and join the run, or continue it where an
+        earlier process stopped.
 
-        session : new, for the identity.
-        fingerprint : of the records in original units.
-        holder : ledger that counts all runs on the records, next to the store, which counts those
-            of this client.
+        session : new session of this client.
+        store : store of this client.
+        identity : private key of this client.
+        dataset : data set that the run is charged to.
+        fingerprint : fingerprint of the records in original units.
+        clock : function that returns the time in seconds.
+        holder : ledger of the records' holder, which counts all runs on the records, or None. The
+            store counts only runs of this client.
 
         Raises
         ------
         BudgetError : a limit of the data set is too low, or the records are known under another
             name.
-        StateError : the run has ended for this store, or was begun with another plan, name or
+        StateError : the run has ended in this store, or was begun with another plan, name or
             records. Also if the plan knows more events of the store than it has.
         PlanError, DataError : the session refuses the records.
         """
@@ -120,7 +126,7 @@ class DurableClient(DurableParty[ClientSession]):
 
     @property
     def position(self) -> SignedPosition:
-        """Position of the store, signed by the identity."""
+        """Present position of the store, signed by this client."""
         now, signed = self._store.position, self._signed
         if signed is None or (signed.length, signed.head) != (now.length, now.head):
             self._signed = signed = SignedPosition.of(now.length, now.head, self._identity)
@@ -128,8 +134,10 @@ class DurableClient(DurableParty[ClientSession]):
 
     @property
     def farewell(self) -> tuple[bytes, bytes]:
-        """Return the digest of the Hello that this client joined with, 32 bytes, and its signed
-        statement that the run is over for it, 64 bytes.
+        """Digest of the Hello with which this client joined (32 bytes), and its signature on the
+        statement that the run has ended for it (64 bytes).
+
+        Raises LocalProtocolError if the client never joined.
         """
         plan, name, hello = self._session.plan, self._session.name, self._session.hello
         if hello is None:
@@ -139,7 +147,7 @@ class DurableClient(DurableParty[ClientSession]):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that this client still waits for the server."""
+        """Seconds that this client still waits for the server, or None without a limit."""
         session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
         # those whom the server waits for may fail one after the other
         dealing = (plan.max_dropouts + 1) * (plan.patience + timeouts.round)
@@ -163,12 +171,13 @@ class DurableClient(DurableParty[ClientSession]):
     def attached(self, log: LogPosition) -> None:
         """Check the position of this store that the server remembers.
 
-        Raises OldStoreError if this store is an old copy, OldServerError if the server's is.
+        A server makes a sum durable together with the positions of the stores of the clients in it.
+        Suppose that the server remembers a shorter store than this client had when it made an
+        answer, and that the client has since seen a sum with this answer. Then the server has
+        forgotten that sum, and would draw other noise for it.
 
-        A server makes a sum durable together with the positions of the clients in it. Suppose that
-        it remembers less than this client's position when it made an answer that the client has
-        since seen in a sum. Then the server has forgotten that sum, and would draw other noise for
-        it.
+        Raises OldStoreError if this store is an old copy, and OldServerError if the server's store
+        is.
         """
         self._store.check_remembered(log, "the server")
         last = self._session.last_included
@@ -187,18 +196,21 @@ class DurableClient(DurableParty[ClientSession]):
         self._timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
 
     def begin(self) -> list[Send | Finish]:
-        """Return the messages for a new connection: Hello, and the last ones, as the same bytes.
+        """Return the actions to take on a new connection: send the Hello and the last messages,
+        with the same bytes as before.
 
-        Messages that an earlier process still owed are made only now, because a long pass is worth
-        it only for a server that sees this client.
+        If an earlier process did not make an answer that it owed, it is made only now. The answer
+        may take a long pass over the records, which is worth it only if the server is there.
         """
         self._check_footing()
         self._commit(self._session.resume())
         return [action for action in self._session.reconnect() if isinstance(action, Send)]
 
     def receive(self, message: Message) -> list[Send | Finish]:
-        """Answer the server. Raises RemoteProtocolError if it broke the protocol, which ends the
-        run durably.
+        """Handle a message of the server, and return the actions that answer it.
+
+        Raises RemoteProtocolError if the server broke the protocol. The run has then ended, and the
+        store says so.
         """
         self._check_footing()
         self._commit(self._session.accept(message))
@@ -210,12 +222,14 @@ class DurableClient(DurableParty[ClientSession]):
         return self._commit(actions)
 
     def deadline(self) -> list[Send | Finish]:
-        """Stop waiting: the run ends without a result."""
+        """Stop waiting. The run ends without a result."""
         self._check_footing()
         return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
-        """End the run and wipe its keys and messages, because its result is durable elsewhere."""
+        """End the run, and wipe its keys and messages. Call this once the result is stored
+        elsewhere.
+        """
         if self._store.history.runs[self._run_id].ended is not None:
             return
         run = self._store.history.open_run(self._run_id)
@@ -253,7 +267,7 @@ class DurableClient(DurableParty[ClientSession]):
         return [action for action in actions if isinstance(action, Send | Finish)]
 
     def _tell_holder(self) -> None:
-        """Tell the holder's ledger that the run has ended. If that fails, the run counts in full
+        """Tell the holder's ledger that the run has ended. If this fails, the run counts in full
         until the ledger learns of its end.
         """
         if self._holder is not None:
@@ -262,10 +276,12 @@ class DurableClient(DurableParty[ClientSession]):
 
 
 def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> Reservation | None:
-    """Return the event with which this client joined the run, or None if it has not joined, or has
-    left before anything was spent.
+    """Return the event with which this client joined the run. Return None if it has not joined, or
+    if the run ended for it before any budget was spent.
 
-    Call it before a long pass over the records. Raises what `reservation` raises for any records.
+    Call this before a long pass over the records.
+
+    Raises every error of `reservation` that does not depend on the records.
     """
     if (known := plan.client(name).store) is not None:
         store.check_remembered(LogPosition(known.length, bytes.fromhex(known.head)), "the plan")
@@ -301,8 +317,14 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> 
 def reservation(
     store: Store, plan: Plan, name: str, *, dataset: DataSet, fingerprint: Fingerprint
 ) -> RunReserved | PersonRunReserved | None:
-    """Return the event with which this client joins the run, or None if it has joined it before and
-    may continue. Nothing is stored.
+    """Return the event with which this client must join the run, or None if it has joined before
+    and may continue. Nothing is stored.
+
+    store : store of the client.
+    plan : plan of the run.
+    name : name of the client.
+    dataset : data set that the run is charged to.
+    fingerprint : fingerprint of the records in original units.
 
     Raises BudgetError and StateError as `DurableClient.join` does.
     """

@@ -1,4 +1,4 @@
-"""Server of a run with durable steps: every message that it sends follows from what is on disk."""
+"""Server of a run with durable steps: it sends only messages that follow from what is on disk."""
 
 import time
 from collections.abc import Sequence
@@ -28,14 +28,15 @@ from fastlloyd.federation.store.events import (
 
 
 class DurableServer(DurableParty[ServerSession]):
-    """The server in one run: a `transport.party.ServerParty`.
+    """Server in one run, for a transport (`transport.party.ServerParty`).
 
-    Uploads of an open round and confirmations are only in memory; after a restart the clients send
-    them again. The position of its store that a client reports with an upload is durable before the
-    upload is taken. So after a restart an older copy of that store, which would answer differently,
-    is refused. One transaction contains all positions that came together, and that of the upload
-    that closes a round also contains the sum. Other positions become durable with the next step. A
-    client is identified by its signing key: under a new one it may begin a new store.
+    Uploads of an open round and confirmations are only in memory. After a restart, the clients send
+    them again. With each upload a client reports the position of its own store, and the position is
+    durable before the upload is used. So after a restart the server refuses an older copy of the
+    client's store, which would answer differently. One transaction contains all positions that came
+    together. If an upload closes a round, the same transaction also contains the sum. Other
+    positions become durable with the next step. A client is identified by its signing key: with a
+    new key it may begin a new store.
     """
 
     def __init__(self, session: ServerSession, store: Store, clock: Clock = time.monotonic) -> None:
@@ -50,8 +51,14 @@ class DurableServer(DurableParty[ServerSession]):
     def open(
         cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic
     ) -> Self:
-        """Begin a run, or continue it where an earlier process stopped. Raises StateError if it has
-        ended for this store.
+        """Begin a run, or continue it where an earlier process stopped.
+
+        plan : plan of the run.
+        store : store of the server.
+        noise : source of the server's noise.
+        clock : function that returns the time in seconds.
+
+        Raises StateError if the run has ended in this store.
         """
         run_id = bytes.fromhex(plan.run_id)
         run = store.history.runs.get(run_id)
@@ -71,8 +78,8 @@ class DurableServer(DurableParty[ServerSession]):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds left for the present step; None after the end, or 0 if this process has not yet
-        reported the end.
+        """Seconds left for the present step, or None without a limit. After the end it is None, or
+        0 if this process has not yet reported the end.
         """
         session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
         if session.outcome is not None:
@@ -95,10 +102,10 @@ class DurableServer(DurableParty[ServerSession]):
         return self._session.awaited
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
-        """Note that client `name` is connected, with its store at `log`; return the last position
-        remembered of it, or that of the plan.
+        """Note that client `name` is connected, with its store at position `log`. Return the latest
+        position of that store that this server or the plan knows.
 
-        Raises RemoteProtocolError if the store is an old copy, or if its identity did not sign the
+        Raises RemoteProtocolError if the store is an old copy, or if the client did not sign the
         position.
         """
         known = self._check_grown(name, log)
@@ -107,11 +114,11 @@ class DurableServer(DurableParty[ServerSession]):
         return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
 
     def disowned(self, name: str) -> list[Send | Finish]:
-        """Forget the messages of client `name`, because its store does not match its announced
-        position.
+        """Forget the last position of client `name`, because the client stopped: its store does not
+        match the position that this server knows.
 
-        The client can then continue with its correct store. If a step of the other clients has been
-        stored since, the messages of this client are stored too, and remain.
+        The client can then continue with its correct store. But if a step was stored since, the
+        position was stored with it and remains.
         """
         before = self._before.pop(name, None)
         if self._seen.pop(name, None) is not None and before is not None:
@@ -119,15 +126,18 @@ class DurableServer(DurableParty[ServerSession]):
         return []
 
     def away(self, name: str) -> list[Send | Finish]:
-        """Note that client `name` has not been connected for a while. A restarted process must be
-        told again.
+        """Note that client `name` has not been connected for a while. This is only in memory: after
+        a restart the transport reports it again.
         """
         self._check_footing()
         return self._commit(self._session.away(name))
 
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Send | Finish]:
-        """Answer a client. Raises RemoteProtocolError if it broke the protocol; the others
-        continue.
+        """Handle a message of client `name`, and return the actions that answer it.
+
+        log : position of the client's store, signed by the client.
+
+        Raises RemoteProtocolError if the client broke the protocol. Other clients continue.
         """
         self._check_footing()
         # before the session moves: the store would refuse it in the midst of everyone's step
@@ -137,8 +147,8 @@ class DurableServer(DurableParty[ServerSession]):
         return self._commit(actions, is_taken=isinstance(message, Upload))
 
     def announce(self, name: str, log: SignedPosition) -> None:
-        """Note that a message of client `name`, with its store at `log`, waits for its turn. The
-        next commit contains that position too.
+        """Note that a message of client `name` waits for its turn, with the client's store at
+        position `log`. The next commit also stores this position.
         """
         with suppress(
             RemoteProtocolError
@@ -153,8 +163,8 @@ class DurableServer(DurableParty[ServerSession]):
         return frozenset(() if run is None or run.ended is not None else run.left)
 
     def left(self, name: str) -> list[Send | Finish]:
-        """Note, durably, that the run is over for client `name`, so that the server stops waiting
-        for it.
+        """Note, durably, that the run has ended for client `name`. The server stops waiting for
+        it.
         """
         self._check_footing()
         run = self._store.history.runs.get(self._run_id)
@@ -165,13 +175,13 @@ class DurableServer(DurableParty[ServerSession]):
         )
 
     def leave(self, name: str, hello: bytes, signature: bytes) -> list[Send | Finish]:
-        """Take the Leave of client `name`, in one turn: the run that it joined with this Hello is
-        over for it.
+        """Handle the Leave of client `name` in one turn: the run has ended for it.
 
-        hello : digest of the Hello.
+        hello : digest of the Hello with which the client joined.
+        signature : the client's signature on `roster.leave_statement`.
 
-        Raises RemoteProtocolError unless the client signed that, and is not in the run with another
-        Hello.
+        Raises RemoteProtocolError if the signature is invalid, or if the client has joined with
+        another Hello.
         """
         statement = leave_statement(self._session.plan.digest, self._run_id, name, hello)
         try:
@@ -189,14 +199,14 @@ class DurableServer(DurableParty[ServerSession]):
         return self.left(name)
 
     def draw_ahead(self) -> None:
-        """Draw noise early, as `ServerSession.draw_ahead` does. It is only in memory, so a
+        """Draw noise early, as `ServerSession.draw_ahead` does. The noise is only in memory, so a
         restarted process draws other noise.
         """
         self._session.draw_ahead()
 
     def deadline(self) -> list[Send | Finish]:
-        """Continue or end the run, because the present step has taken too long; or report the end,
-        if the run was over before this process began.
+        """Continue or end the run, because the present step has taken too long. If the run had
+        ended before this process started, report the end.
         """
         self._check_footing()
         if self.outcome is not None and not self._end_is_said:
@@ -204,7 +214,7 @@ class DurableServer(DurableParty[ServerSession]):
         return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
-        """End the run and wipe its messages; no client is answered any more."""
+        """End the run and wipe its messages. The server then answers no client any more."""
         result = self.outcome
         run = self._store.history.runs.get(self._run_id)
         if result is None or run is None or run.ended is not None:
@@ -213,11 +223,13 @@ class DurableServer(DurableParty[ServerSession]):
         self._store.append([run.end(outcome, result.reason or "")])
 
     def _check_grown(self, name: str, log: SignedPosition) -> list[LogPosition]:
-        """Return the last position of a client's store, as seen here, and that of the plan, as
-        another server saw it.
+        """Return the known positions of a client's store: the last one that this server saw, and
+        that in the plan.
 
-        Raises RemoteProtocolError if the position that it reports now is not signed, or cannot
-        follow these.
+        log : position that the client reports now.
+
+        Raises RemoteProtocolError if the client did not sign `log`, or if `log` cannot follow the
+        known positions.
         """
         if self._seen.get(name) != log:
             try:
@@ -255,8 +267,14 @@ class DurableServer(DurableParty[ServerSession]):
     def _commit(
         self, actions: Sequence[Action], first: Sequence[Event] = (), *, is_taken: bool = False
     ) -> list[Send | Finish]:
-        """Make the records durable, and the positions seen: with a record, or if a client joined or
-        an upload was taken.
+        """Make the stored messages of a step durable, and return the actions for the transport.
+
+        Positions of clients' stores are stored too, if there is a message or a given event to
+        store, a client joined, or an upload came.
+
+        actions : actions of the session.
+        first : events to store before the messages.
+        is_taken : whether the step used an upload.
         """
         messages = [action.message for action in actions if isinstance(action, Record)]
         signed = self._store.history.signed

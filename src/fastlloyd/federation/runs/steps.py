@@ -1,5 +1,5 @@
-"""Common parts of both parties of a run around a step: its time, its commit, and its line of the
-log.
+"""Common parts of client and server in a run with durable steps: the time of a step, its commit,
+and its line in the log.
 """
 
 import enum
@@ -32,14 +32,16 @@ SHOWN_CLIENTS: Final = 12
 
 
 class Again(enum.Enum):
-    """Reason why the time of a step begins again."""
+    """Reason why the time of a step starts again."""
 
     OTHER_SIDE_CAME_BACK = enum.auto()  # it may have been started again, and counts anew as well
     SLEPT = enum.auto()  # this process was stopped, or its machine was
 
 
 class StepTimer:
-    """Clock of a step, from when this process first saw it; a restarted process starts anew."""
+    """Clock of the present step. It starts when this process first sees the step, so a restarted
+    process starts it again.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -48,15 +50,20 @@ class StepTimer:
         self._begun_again: Counter[Again] = Counter()
 
     def left(self, step: Hashable, allowed: float) -> float:
-        """Return the seconds left of those allowed for this step, 0 or less once they are over."""
+        """Return the seconds that are left for this step. The number is 0 or less once the time is
+        over.
+
+        step : identifier of the step.
+        allowed : seconds that the step may take.
+        """
         if step != self._step:
             self._step, self._since = step, self._clock()
             self._begun_again.clear()
         return allowed - (self._clock() - self._since)
 
     def begin_again(self, why: Again) -> None:
-        """Start the time of the step anew, at most a few times for each reason, so that every step
-        ends.
+        """Start the time of the present step again. For each reason this is done only a few times,
+        so every step ends.
         """
         if self._begun_again[why] < MAX_BEGUN_AGAIN:
             self._since = self._clock()
@@ -64,7 +71,7 @@ class StepTimer:
 
 
 class StepLog:
-    """Log of finished steps. Steps that an earlier process began are logged without their seconds.
+    """Log of finished steps. A step that an earlier process began is logged without its duration.
 
     A line contains names of the plan and public numbers, but nothing of a record, no sum and no
     key. `facts` has the same for programs that read the log: step, round (or null), included,
@@ -72,7 +79,9 @@ class StepLog:
 
     Parameters
     ----------
-    is_begun : the run was begun by an earlier process.
+    plan : plan of the run.
+    clock : function that returns the time in seconds.
+    is_begun : whether an earlier process began the run.
     """
 
     def __init__(self, plan: Plan, clock: Clock, *, is_begun: bool) -> None:
@@ -81,7 +90,7 @@ class StepLog:
         self._since = None if is_begun else clock()
 
     def write(self, messages: Iterable[Message]) -> None:
-        """Log the steps that ended with these messages, once the messages are durable."""
+        """Log the steps that end with these messages. Call it once the messages are durable."""
         for message in messages:
             match message:
                 case Deal(_, attempt, hellos):
@@ -123,10 +132,11 @@ class StepLog:
 
 
 class DurableParty(Generic[Session]):
-    """Base of both parties: a session of the protocol with the store that makes its steps durable.
+    """Base of client and server in a run with durable steps: a session of the protocol and its
+    store.
 
-    After a failed commit the session in memory is ahead of the disk. It then answers no message:
-    its next answer was never durable, and a restarted process decides it anew, with other noise.
+    After a failed commit, the session in memory is ahead of the disk. It then answers no message.
+    Its next answer was never durable, and a restarted process decides it again, with other noise.
     """
 
     def __init__(self, session: Session, store: Store, clock: Clock) -> None:
@@ -137,25 +147,29 @@ class DurableParty(Generic[Session]):
 
     @property
     def session(self) -> Session:
-        """Session, for reading only: a step taken on it directly is not durable."""
+        """Session of the protocol, for reading only. A step taken on it directly would not be
+        durable.
+        """
         return self._session
 
     @property
     def may_begin_again(self) -> bool:
-        """Return whether the run has ended for this party's store and cost nothing, so that the
-        plan can be used again.
+        """Return whether the run has ended for this party at no cost, so the plan can be used
+        again.
         """
         run = self._store.history.runs.get(self._run_id)
         return run is not None and run.may_begin_again
 
     def slept(self) -> None:
-        """Note that this process was stopped, or its machine slept: the time of the step begins
-        again.
+        """Note that this process was stopped, or that its machine slept. The time of the step
+        starts again.
         """
         self._timer.begin_again(Again.SLEPT)
 
     def _check_footing(self) -> None:
-        """Raise StateError if the last step is not on disk. Call it before using the session."""
+        """Raise StateError if the last step is not on disk. Call this before each use of the
+        session.
+        """
         if self._is_ahead:
             raise StateError(
                 "the last step could not be written to disk, so the run stops here; run the"

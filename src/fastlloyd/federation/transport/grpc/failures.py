@@ -1,5 +1,5 @@
-"""Reasons that gRPC gives for a failed connection, as sentences for the person who can do something
-about them.
+"""Reasons of gRPC for a failed connection, as sentences for a person who can do something about
+them.
 """
 
 import datetime as dt
@@ -148,11 +148,14 @@ _NO_CONNECTION: Final = (
 def explain(
     details: str, *, address: str, planned: str, own_certificate: bytes, was_connected: bool = False
 ) -> str:
-    """Return one sentence for gRPC's reason why there is no connection to the server at `address`.
+    """Return one sentence that explains why there is no connection to the server.
 
-    planned : address in the plan, which may differ.
-    was_connected : this process has talked to that server before, so port and certificate are
-        right.
+    details : reason in gRPC's words.
+    address : address that the client used, "HOST:PORT".
+    planned : address of the server in the plan, which may differ.
+    own_certificate : certificate (DER) of the client.
+    was_connected : whether this process was connected to the server before, so port and certificate
+        are right.
     """
     setting = proxies.in_between(address)
     if _PROXY_SAID in details:

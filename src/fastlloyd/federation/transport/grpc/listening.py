@@ -1,6 +1,6 @@
 """Reasons why the server cannot listen at an address.
 
-gRPC gives none, so the same is tried with a socket, whose error has a number.
+gRPC gives no reason. So this module tries the same with a socket, whose error has a number.
 """
 
 import errno
@@ -43,7 +43,11 @@ _NOW_FREE = (
 
 
 def why_not(address: str) -> str:
-    """Return why no server can listen at HOST:PORT, and what to do: the end of a sentence."""
+    """Return the reason why no server can listen at an address, and a remedy, as the end of a
+    sentence.
+
+    address : "HOST:PORT".
+    """
     host, _, port = address.rpartition(":")
     try:
         places = socket.getaddrinfo(

@@ -1,4 +1,6 @@
-"""Outbox of one peer: few frames, in order, and a count of the bytes in both directions."""
+"""Outbox of one peer, which keeps a few frames in order, and a counter of the bytes in both
+directions.
+"""
 
 import asyncio
 from collections import deque
@@ -11,8 +13,8 @@ MAX_WAITING: Final = 8  # an honest peer that reads is never owed more than two 
 
 @dataclass(slots=True)
 class Meter:
-    """Bytes of frames that one process sent and received over all its connections, without the
-    overhead of TLS and HTTP/2.
+    """Bytes of frames that one process sent and received over all its connections. The overhead of
+    TLS and HTTP/2 is not included.
     """
 
     sent: int = 0
@@ -26,9 +28,9 @@ class Meter:
 class Outbox:
     """Frames that wait to be written to one stream.
 
-    A reader with more than `MAX_WAITING` waiting frames is cut off. It can come back, and is
-    answered from the store. So a slow reader neither delays others nor fills the memory of this
-    process.
+    If more than `MAX_WAITING` frames wait, the stream is closed. The peer can connect again, and is
+    then answered from the store. So a slow reader neither delays others nor fills the memory of
+    this process.
     """
 
     def __init__(self) -> None:
@@ -37,7 +39,7 @@ class Outbox:
         self.closed = asyncio.Event()
 
     def put(self, frame: bytes) -> None:
-        """Send `frame` after the waiting ones. Nothing happens once the outbox is closed."""
+        """Add a frame after the waiting ones. If the outbox is closed, nothing happens."""
         if self.closed.is_set():
             return
         self._frames.append(frame)
@@ -47,15 +49,17 @@ class Outbox:
         self._changed.set()
 
     def close(self, *last: bytes) -> None:
-        """Send the waiting frames, then `last`, then nothing more."""
+        """Write the waiting frames, then `last`, then nothing more."""
         for frame in last:
             self.put(frame)
         self.closed.set()
         self._changed.set()
 
     async def write_all(self, write: Callable[[bytes], Awaitable[None]], meter: Meter) -> None:
-        """Write each frame, as fast as the peer reads, until the outbox is closed and empty; the
-        meter counts the bytes.
+        """Write each frame, as fast as the peer reads, until the outbox is closed and empty.
+
+        write : function that writes one frame to the stream.
+        meter : counter of the bytes.
         """
         while True:
             while self._frames:

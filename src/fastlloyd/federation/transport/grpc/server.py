@@ -1,5 +1,5 @@
-"""The server's end of the network: one stream per client, and a party that answers them. It knows
-no rounds and no keys.
+"""Server's end of the network: one stream for each client, and a party that answers the clients. It
+knows nothing of rounds or keys.
 """
 
 import asyncio
@@ -39,22 +39,29 @@ GRACE: Final = 20.0  # longer than a client pauses between two attempts to conne
 
 
 class GrpcServer:
-    """Server of one run. A client is known by the certificate it proves to own, and acts only for
-    itself.
+    """Server of one run. The certificate whose key a client proves to have identifies the client. A
+    client acts only in its own name.
+
+    port : port on which the server listens.
+    meter : bytes sent and received so far.
+    stays : seconds that the server stays at most, once the run has ended, or None before.
 
     Parameters
     ----------
-    party : answers the clients.
-    plan : run, whose digest and run id every client must name first.
-    address : "HOST:PORT" to listen on; with port 0 a free port is taken, found in `port`.
-    identity : the server's certificate and key.
-    certificates : the clients' certificates (DER) by name.
-    linger : seconds after the end of the run in which clients that are behind are still answered.
-        Clients that are done say so.
+    party : session of the server, which answers the clients.
+    plan : plan of the run. Every client must first name its digest and run id.
+    address : address to listen on, "HOST:PORT". With port 0 the system chooses a free port, and
+        `port` is its number.
+    identity : certificate and key of the server.
+    certificates : certificate (DER) of each client, by name.
+    keepalive : times after which a silent connection is checked and dropped, or None for the
+        default.
+    linger : seconds after the end of the run in which the server still answers clients that are
+        behind. Clients that have finished tell the server.
     grace : seconds without a stream after which the party learns that a client is away. If a run
-        ended without a result, the server also stops after as many seconds without a connection. A
+        ended without a result, the server also stops after this time without any connection. A
         client that returns later gives up when the timeout of its step is over.
-    max_connections : limit beyond which new connections are closed at once, or None for the default
+    max_connections : limit above which new connections are closed at once, or None for the default
         for these clients.
     """
 
@@ -103,13 +110,13 @@ class GrpcServer:
 
     @property
     def connected(self) -> frozenset[str]:
-        """Return the names of the clients that are connected now."""
+        """Names of the clients that are connected now."""
         return frozenset(self._streams.outboxes)
 
     @property
     def not_told(self) -> tuple[str, ...]:
-        """Return the clients that have not taken the end of the run yet, for which the server
-        stays; empty while the run goes on.
+        """Names of the clients that do not know of the end of the run, so the server stays for
+        them. Empty while the run goes on.
         """
         return self._remaining if self.stays is not None else ()
 
@@ -157,8 +164,9 @@ class GrpcServer:
         await self._turns.watch()
 
     async def wait(self) -> ServerResult | None:
-        """Return the end of the run when all clients are done or `linger` or `grace` is over, or
-        None after an earlier `stop`.
+        """Return the outcome of the run once all clients have left, or `linger` or `grace` is over.
+
+        After `stop`, return None if the run goes on, or if a client may still ask for its end.
         """
         try:
             await self._over.wait()
@@ -172,12 +180,13 @@ class GrpcServer:
         return self._outcome.result()
 
     async def serve(self) -> ServerResult | None:
-        """Listen, and return the end of the run."""
+        """Listen, and return the outcome of the run as `wait` does."""
         await self.start()
         return await self.wait()
 
     def stop(self) -> None:
-        """Finish the current step, send its messages, and end the run.
+        """Finish the current step, send its messages, and stop serving. If the run goes on, it can
+        be continued later.
 
         Call this in the event loop, for example from a signal handler.
         """
@@ -185,8 +194,8 @@ class GrpcServer:
         self._end_waiting()
 
     async def _stay(self) -> None:
-        """Wait until all clients have left or the linger is over; without a result, at most until
-        the grace passed without a connection.
+        """Wait until all clients have left, or until `linger` is over. If the run has no result,
+        wait at most until no client was connected for `grace` seconds.
 
         Seconds in which this process was stopped do not count, because no client could ask. There
         is one wait with one timeout: Python 3.11 loses the outer of two nested timeouts that end at
@@ -281,15 +290,17 @@ class GrpcServer:
                 self._log.warning("connections", line, more, self._arrivals.n_unheard)
 
     async def _tell_waiting(self) -> None:
-        """Send the number of awaited clients, without names, to all connected ones, at
-        intervals.
+        """Send the number of awaited clients to all connected clients, at intervals. No names are
+        sent.
         """
         while True:
             await asyncio.sleep(_TELL_SECONDS)
             self._streams.tell_waiting(len(self._party.awaited))
 
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
-        """Handle the frames of a client one by one; the next is read when the last is answered."""
+        """Handle the frames of a client one by one. The next frame is read when the one before is
+        answered.
+        """
         place, why = None, ""
         try:
             attach = await self._first_frame(context)
@@ -329,8 +340,12 @@ class GrpcServer:
     async def _leave(
         self, name: str, outbox: Outbox, leave: Callable[[], list[Request]], why: str
     ) -> None:
-        """Have the party check and note the Leave of a client in one turn, so that no Hello comes
-        between.
+        """Let the party check and note the Leave of client `name`, in one turn, so no Hello comes
+        between the two.
+
+        outbox : outbox of the stream on which the Leave came.
+        leave : calls the party.
+        why : reason for the log.
         """
         was_over = self._outcome.done()
         await self._turns.ask(leave)
@@ -342,8 +357,8 @@ class GrpcServer:
         self._moved.set()
 
     def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
-        """Give one message to the party, in its thread, after the list of clients whose messages
-        have come.
+        """Pass one message to the party, in the party's thread. Before that, announce all messages
+        that have come meanwhile.
         """
         while self._waiting:
             self._party.announce(*self._waiting.popleft())
@@ -367,8 +382,8 @@ class GrpcServer:
         await self._turns.take(partial(self._party.attach, name, log), answer)
 
     def _frame(self, message: Message) -> bytes:
-        """Return the frame of a message, in the party's thread. It is encoded once for all clients
-        and requests.
+        """Return the frame of a message, in the party's thread. A message that goes to many clients
+        is encoded once.
         """
         last, frame = self._framed.get(type(message), (None, b""))
         if last is not message:
@@ -387,10 +402,10 @@ class GrpcServer:
         self._end_waiting()
 
     async def _serve_health(self, request: bytes, context: "Context") -> bytes:
-        """Report that the server is serving, to clients of the plan and to owners of its own
-        certificate.
+        """Answer that the server is serving. Only clients of the plan and owners of the server's
+        certificate get an answer.
 
-        A request that names a plan is told whether that plan is served.
+        If a request names a plan, the answer is that for this plan.
         """
         peer = tls.peer_fingerprint(context.auth_context()) or b""
         if peer not in {*self._names, tls.fingerprint(self._identity.certificate)}:
@@ -406,7 +421,9 @@ class GrpcServer:
 
 
 def _checked_attach(frame: frames.ClientFrame, plan: Plan) -> frames.Attach:
-    """Return the first frame of a stream. Raises RemoteProtocolError unless it names this run."""
+    """Return the first frame of a stream. Raises RemoteProtocolError unless it is an Attach for
+    this plan and run.
+    """
     if not isinstance(frame, frames.Attach):
         raise RemoteProtocolError(f"a stream began with {type(frame).__name__}; expected Attach")
     if frame.plan_digest != plan.digest:

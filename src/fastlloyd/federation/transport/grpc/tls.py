@@ -1,5 +1,5 @@
-"""Settings of gRPC for this project: TLS 1.3, certificates pinned on both sides, limits from the
-plan.
+"""Settings of gRPC for this project: TLS 1.3, pinned certificates on both sides, and limits that
+follow from the plan.
 """
 
 import hashlib
@@ -22,8 +22,8 @@ SERVING: Final = b"\x08\x01"  # HealthCheckResponse(status=SERVING)
 
 
 def health_request(plan_digest: bytes) -> bytes:
-    """Return a HealthCheckRequest whose service is the plan's digest, as 64 hex digits, to ask a
-    server for exactly this plan.
+    """Return a HealthCheckRequest that asks a server whether it serves this plan. The service in it
+    is the plan's digest, as 64 hex digits.
     """
     return b"\x0a\x40" + plan_digest.hex().encode()
 
@@ -47,7 +47,11 @@ _NO_TLS_1_2: Final = "ECDHE-PSK-AES128-CBC-SHA"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsIdentity:
-    """Certificate of a party (DER) and its private key (PEM, PKCS #8, not encrypted), for TLS."""
+    """Certificate and key of a party, for TLS.
+
+    certificate : the certificate, DER.
+    private_key : its private key, PEM of PKCS #8, not encrypted.
+    """
 
     certificate: bytes
     private_key: bytes = field(repr=False)
@@ -55,15 +59,17 @@ class TlsIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keepalive:
-    """Seconds of silence after which a peer is asked (`interval`), and after that is dropped
-    (`timeout`).
+    """Times after which a silent connection is checked and dropped.
+
+    interval : seconds of silence after which the peer is asked for a sign of life.
+    timeout : seconds after that question until the connection is dropped.
     """
 
     interval: float = 5.0
     timeout: float = 5.0
 
     def options(self) -> list[tuple[str, int]]:
-        """Return the channel arguments, the same for client and server."""
+        """Return the channel arguments for these times. Client and server use the same."""
         interval, timeout = round(self.interval * 1000), round(self.timeout * 1000)
         return [
             ("grpc.keepalive_time_ms", interval),
@@ -80,11 +86,12 @@ class Keepalive:
 
 
 def load_grpc() -> Any:
-    """Import gRPC, with TLS 1.2 refused.
+    """Return the module `grpc`, imported so that TLS 1.2 is refused.
 
-    Cipher suites are read only once, when gRPC is imported. The server also checks on each stream
-    that it worked. Raises NetworkError if gRPC is not installed, or was imported before by other
-    code.
+    gRPC reads the setting for this only once, when it is imported. The server also checks the TLS
+    version on each stream.
+
+    Raises NetworkError if gRPC is not installed, or if other code imported it before.
     """
     if sys.modules.get("grpc") is not None and os.environ.get(_CIPHER_SUITES) != _NO_TLS_1_2:
         raise NetworkError(
@@ -111,12 +118,15 @@ def load_grpc() -> Any:
 def server_credentials(
     identity: TlsIdentity, trusted: Iterable[bytes], came: Callable[[], None] = lambda: None
 ) -> Any:
-    """Return TLS credentials that admit only the owners of these certificates (DER), whatever their
-    issuer.
+    """Return TLS credentials of a server. They admit only the owners of the trusted certificates,
+    and it does not matter which authority issued these.
 
-    came : called, in a thread of gRPC's, when a connection comes, before its handshake.
+    The credentials are for one server, because gRPC accepts them only once.
 
-    The credentials are for one server: gRPC accepts them only once.
+    identity : certificate and key of the server.
+    trusted : certificates (DER).
+    came : function that is called when a connection comes, before its handshake, in a thread of
+        gRPC.
     """
     module = load_grpc()
     keys = module.ssl_server_certificate_configuration(
@@ -129,7 +139,11 @@ def server_credentials(
 
 
 def channel_credentials(identity: TlsIdentity, server_certificate: bytes) -> Any:
-    """Return TLS credentials that connect only to the owner of `server_certificate` (DER)."""
+    """Return TLS credentials of a client. They connect only to the owner of one certificate.
+
+    identity : certificate and key of the client.
+    server_certificate : certificate of the server, DER.
+    """
     own = as_pem(identity.certificate)
     return load_grpc().ssl_channel_credentials(
         as_pem(server_certificate), identity.private_key, own
@@ -137,8 +151,10 @@ def channel_credentials(identity: TlsIdentity, server_certificate: bytes) -> Any
 
 
 def needed_connections(n_clients: int) -> int:
-    """Return the smallest number of connections that a server needs: a client may come back before
-    its old connection is found broken.
+    """Return the smallest number of connections that a server needs.
+
+    It is two for each client, because a client may connect again before its old connection is found
+    broken.
     """
     return 2 * n_clients
 
@@ -151,8 +167,12 @@ def wanted_connections(n_clients: int) -> int:
 def server_options(
     limits: Limits, max_connections: int, keepalive: Keepalive
 ) -> list[tuple[str, int]]:
-    """Return the channel arguments of the server, which limit what a peer can make it store, and
+    """Return the channel arguments of the server. They limit what a peer can make it store, and for
     how long.
+
+    limits : sizes of the plan's messages.
+    max_connections : largest number of connections at a time.
+    keepalive : times after which a silent connection is checked and dropped.
     """
     return [
         *_sizes(limits),
@@ -174,9 +194,13 @@ def server_options(
 def channel_options(
     limits: Limits, server_certificate: bytes, keepalive: Keepalive, *, is_here: bool = False
 ) -> list[tuple[str, int | str]]:
-    """Return the channel arguments of a client, which reconnects itself, so gRPC must not.
+    """Return the channel arguments of a client. gRPC must not reconnect, because the client does so
+    itself.
 
-    is_here : the server is on this machine, without a proxy in between.
+    limits : sizes of the plan's messages.
+    server_certificate : certificate of the server, DER.
+    keepalive : times after which a silent connection is checked and dropped.
+    is_here : whether the server is on this machine, so no proxy is used.
     """
     return [
         *_sizes(limits),
@@ -190,10 +214,12 @@ def channel_options(
 
 
 def asked_host(certificate: bytes) -> str:
-    """Return the host that a client asks for when the server has this certificate (DER).
+    """Return the host that a client asks for if the server has this certificate (DER).
 
-    Older certificates have no host that all servers share. Then it is their own host, which shows
-    the server's name on the network. Raises NetworkError if there is none.
+    All new certificates of servers have the same host. Older ones have only their own host, which
+    shows the server's name on the network.
+
+    Raises NetworkError if the certificate names no host.
     """
     from fastlloyd.federation.identity import x509
 
@@ -213,7 +239,11 @@ def fingerprint(certificate: bytes) -> bytes:
 
 
 def peer_fingerprint(auth_context: Mapping[str, Iterable[bytes]]) -> bytes | None:
-    """Return the SHA-256 of the certificate that a peer has proven to own over TLS 1.3, or None."""
+    """Return the SHA-256 of a peer's certificate, 32 bytes. Return None unless the peer proved over
+    TLS 1.3 that it has the key.
+
+    auth_context : gRPC's data about the connection.
+    """
     certificates = list(auth_context.get("x509_pem_cert", ()))
     if len(certificates) != 1 or list(auth_context.get("ssl_tls_version", ())) != [b"TLSv1.3"]:
         return None

@@ -1,11 +1,11 @@
-"""Calls of one party from an event loop: one at a time, with the deadline of the present step and
-the presence of peers.
+"""Calls of one party from an event loop: one at a time, with the deadline of the present step. Also
+the presence and the pace of its peers.
 
-The party works in a thread of its own. Evaluating a round or writing to a disk may take long, and
-the other streams of the loop, their keepalive and their deadlines must not wait for it. It is
-always the same thread, because a party cannot handle two calls at once, like a database connection.
-A turn is never cut short: if a client's stream breaks while its upload completes a round, the
-others still get the broadcast.
+The party works in a thread of its own. It may take long to answer a round's query, or to write to a
+disk. The other streams of the loop, their keepalive and their deadlines must not wait for that. The
+thread is always the same, because a party cannot handle two calls at once, like a database
+connection. One call with everything that follows from it is a turn. A turn is never interrupted: if
+a client's stream breaks while its upload completes a round, the others still get the broadcast.
 """
 
 import asyncio
@@ -33,20 +33,20 @@ _A_MOMENT: Final = 5e-4
 
 
 class Turns:
-    """Caller of a party, which sends the party's messages in the order of the turns.
+    """Caller of a party. It sends the party's messages in the order of the calls.
 
-    It uses one thread and a queue. An executor, lock or task per turn would cost more than most
-    turns.
+    It uses one thread and a queue. An executor, lock or task for each turn would cost more than
+    most turns.
 
     Parameters
     ----------
-    party : called only in its own thread.
+    party : the party, called only in its own thread.
     frame : encodes a message, in the party's thread.
-    post : sends a frame to the party of that name, in the loop's thread.
+    post : sends a frame to the party of a name, in the loop's thread.
     finish : called with the outcome of the run, in the loop's thread.
-    fail : called with any error other than RemoteProtocolError, because the run cannot continue in
-        this process.
-    rest : called in the party's thread between two turns, after a moment without work.
+    fail : called with any error other than RemoteProtocolError, because this process cannot
+        continue the run then.
+    rest : called in the party's thread between two turns, after a moment without work, or None.
     """
 
     def __init__(
@@ -76,19 +76,21 @@ class Turns:
         self._is_closed = False
 
     async def ask(self, question: Callable[[], list[Request]]) -> None:
-        """Let the party answer, and send its messages. Errors of the party pass through. Nothing
-        happens after `close`.
+        """Call `question` in the party's thread, and send the messages that it returns. After
+        `close`, nothing happens.
+
+        Errors of the party pass through.
         """
         await self.take(lambda: self._prepare(question()), _do_all)
 
     def tell(self, question: Callable[[], list[Request]]) -> None:
-        """Let the party answer as `ask` does, without waiting for it."""
+        """Call `question` and send the messages as `ask` does, but do not wait."""
         if not self._is_closed:
             self._put(lambda: self._prepare(question()), _do_all)
 
     async def take(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Do `work` in the party's thread and then `then` in the loop's, both completely even if
-        the caller is cancelled.
+        """Call `work` in the party's thread and then `then` with the result in the loop's thread.
+        Both calls are completed even if the caller is cancelled.
         """
         if self._is_closed:
             return
@@ -99,8 +101,8 @@ class Turns:
         await done
 
     def _prepare(self, requests: list[Request]) -> list[Callable[[], None]]:
-        """Return the calls left for the loop: post the frames, and report the outcome, if the run
-        ended.
+        """Return the calls that the loop still has to make: post the frames and, if the run has
+        ended, report the outcome.
         """
         left: list[Callable[[], None]] = []
 
@@ -112,11 +114,11 @@ class Turns:
         return left
 
     async def watch(self) -> None:
-        """Start watching the party's clock."""
+        """Start to watch the time of the party's present step."""
         await self.take(lambda: None, lambda _: None)
 
     async def close(self) -> None:
-        """Finish the turn in progress with all that follows from it, and take no more."""
+        """Finish the turn in progress and all that follows from it. Start no more turns."""
         self._is_closed = True
         self._disarm()
         if self._thread.is_alive():
@@ -129,15 +131,15 @@ class Turns:
         return done
 
     def _work(self) -> None:
-        """Run the party's thread: one turn after another. The loop does what follows from each, in
-        the same order.
+        """Run the party's thread: one turn after another. The loop does what follows from each
+        turn, in the same order.
         """
         while (turn := self._next()) is not None:
             self._let_follow(turn())
 
     def _next(self) -> Callable[[], Callable[[], None]] | None:
-        """Return the next turn, or None after the last. Before it the party may rest, after a
-        moment without work.
+        """Return the next turn, or None after the last one. If none comes for a moment, let the
+        party rest first.
         """
         if self._rest is not None:
             with suppress(Empty):
@@ -164,7 +166,9 @@ class Turns:
     def _turn(
         self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]"
     ) -> Callable[[], None]:
-        """Do `work`, unless it comes too late; return the call left for the loop."""
+        """Call `work`, unless the caller is closed. Return the call that the loop still has to
+        make.
+        """
         if self._is_closed:
             return lambda: self._resolve(done)
         try:
@@ -215,7 +219,8 @@ class Turns:
             self._timer.cancel()
 
     def _look(self) -> None:
-        """Check the clock regularly; at the end of the step, or after a sleep, call the party.
+        """Check the clock, regularly. Call the party if the time of its step is over, or if this
+        process slept.
 
         If a process was stopped, or its machine slept, all answers and this timer are due at once,
         and the timer would come first. The clients would then lose the time that the step gives
@@ -233,8 +238,10 @@ class Turns:
         )
 
     def _due(self, has_slept: bool) -> list[Request]:
-        """Call the party's deadline, unless the process slept, or an earlier message has begun
-        another step.
+        """End the present step, unless the process slept or an earlier message has begun another
+        step.
+
+        has_slept : whether the process was stopped or its machine slept.
         """
         if has_slept:
             self._party.slept()
@@ -248,19 +255,18 @@ def _do_all(left: list[Callable[[], None]]) -> None:
 
 
 class Presence:
-    """Count of the streams of each peer; it reports a peer once when it had none for the grace
-    period.
+    """Counter of the streams of each peer. It reports a peer that had no stream for the grace
+    period, once.
 
     So a peer whose connection breaks can come back unnoticed, and clients can find a restarted
     server.
 
+    n_streams : for each peer, number of its open streams, including those that are not read.
+
     Parameters
     ----------
-    grace : seconds.
+    grace : length of the grace period, in seconds.
     report : called with the name of a peer that is away, in the event loop's thread.
-
-    n_streams : by peer, number of its streams that have begun and not ended, including those not
-        read.
     """
 
     def __init__(self, grace: float, report: Callable[[str], None]) -> None:
@@ -274,19 +280,19 @@ class Presence:
             self._wait_for(peer)
 
     def came(self, peer: str) -> None:
-        """Count a stream of this peer that begins."""
+        """Count a stream that this peer opens."""
         self.n_streams[peer] += 1
         if (timer := self._timers.pop(peer, None)) is not None:
             timer.cancel()
 
     def went(self, peer: str) -> None:
-        """Count a stream of this peer that has ended."""
+        """Count the end of a stream of this peer."""
         self.n_streams[peer] -= 1
         if self.n_streams[peer] == 0:
             self._wait_for(peer)
 
     def close(self) -> None:
-        """Stop reporting."""
+        """Stop all reports."""
         for timer in self._timers.values():
             timer.cancel()
 
@@ -295,28 +301,29 @@ class Presence:
 
 
 class Pace:
-    """Limit on the messages of one peer: `burst` at once, then one a second.
+    """Limit on the messages of one peer: `burst` at once, then one each second.
 
-    So a peer that asks again and again gets no faster answers, over any number of streams.
+    A peer that asks again and again gets no faster answers, over any number of streams.
     """
 
     def __init__(self, burst: int) -> None:
         self._burst, self._heard_until = burst, -math.inf
 
     def pause(self, now: float) -> float:
-        """Return the seconds from `now` until the peer's next message may be heard, and count it as
-        heard.
+        """Return the seconds from `now` until the peer's next message may be handled, and count
+        that message.
         """
         self._heard_until = max(self._heard_until, now - self._burst) + 1.0
         return max(0.0, self._heard_until - now)
 
 
 class Arrivals:
-    """Count of connections when they come, before TLS, and when an authenticated peer first sends a
-    message on one.
+    """Counter of new connections, before TLS, and of connections on which an authenticated peer
+    sent a message.
 
-    gRPC does not report failed handshakes. So this counts connections that came and never sent a
-    message.
+    gRPC does not report failed handshakes. The difference between the two counts shows them.
+
+    n_unheard : number of connections reported so far on which no message came.
 
     Parameters
     ----------
@@ -333,12 +340,15 @@ class Arrivals:
         self.n_unheard = 0
 
     def came(self) -> None:
-        """Count a connection."""
+        """Count a new connection."""
         with self._lock:
             self._n_came += 1
 
     def heard(self, peer: str) -> None:
-        """Count a peer at this address and port, which is authenticated, once."""
+        """Count a connection of an authenticated peer, once.
+
+        peer : address and port of the peer, which identify the connection.
+        """
         if peer in self._peers:
             return
         self._n_heard += 1
@@ -347,10 +357,11 @@ class Arrivals:
             del self._peers[next(iter(self._peers))]
 
     def look(self) -> int:
-        """Return the number of further connections that came before the last look and still sent no
-        message.
+        """Return the number of connections that came before the last call and on which no message
+        came. Connections returned earlier are not counted again.
 
-        It is never too large. Connections that come while others are heard are counted later.
+        The number is never too large. If other connections are heard meanwhile, some are counted
+        only at a later call.
         """
         more = max(0, self._n_settled - self._n_heard - self.n_unheard)
         self.n_unheard += more
