@@ -145,7 +145,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def quorum(self, n_present: int) -> Quorum:
         """Return the number of clients that each step needs, if `n_present` clients share keys.
 
-        Raises PlanError if so few or so many clients cannot share keys.
+        Raises PlanError unless `n_present` is between `min_present` and `n_clients`.
         """
         if not self.min_present <= n_present <= self.n_clients:
             raise PlanError(
