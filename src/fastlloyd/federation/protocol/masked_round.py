@@ -44,11 +44,8 @@ _STEP_LABEL = b"fastlloyd/v1/transcript/step"
 
 @dataclass(frozen=True, slots=True)
 class MaskedRound:
-    """One round of a client.
-
-    masks : masks of the client's uploads.
-    context : context to which the masks of the round are bound.
-    ring : ring in which uploads are added up.
+    """One round of a client: its masks, the context to which they are bound, and the ring in which
+    uploads are added up.
     """
 
     masks: MaskScheme
@@ -56,10 +53,9 @@ class MaskedRound:
     ring: Ring
 
     def hide(self, values: IntArray, client: str, nonce: bytes) -> bytes:
-        """Return the payload of an upload: `values` and the checksum word, masked.
+        """Return the payload of an upload of `client`: the values and the checksum word, masked.
 
         values : int64, any shape.
-        client : name of this client.
         nonce : 8 random bytes, to which the mask is bound.
         """
         plain = np.append(self.ring.wrap(values.ravel()), self.ring.dtype.type(self._word))
@@ -68,11 +64,9 @@ class MaskedRound:
     def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
         """Return the sum of the values in the included uploads, int64 (n_words - 1,).
 
-        payload : the masked sum.
-        included : nonce of each client whose upload is in the sum, by name.
-        n_words : number of words in the payload, including the checksum word.
+        included : nonce of each client whose upload is in the sum `payload`, by name.
 
-        Raises RemoteProtocolError if the checksum shows that `payload` is not their sum.
+        Raises RemoteProtocolError if the checksum word shows that `payload` is not their sum.
         """
         total = self.masks.open(self.ring.from_bytes(payload, n_words), self.context, included)
         if int(total[-1]) != len(included) * self._word % (1 << self.ring.bits):
@@ -98,8 +92,7 @@ def _checksum(plan_digest: bytes, round: int, ring: Ring) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Plausible:
-    """Largest answer of each round that honest parties can cause, as a function of the number of
-    records.
+    """Largest answer of each round that honest parties can cause, for a number of records.
 
     bounds : for each round and column of its answer, the largest absolute value that one record
         adds, int64 (n_columns,) each.
@@ -130,10 +123,8 @@ class Plausible:
         return cls(bounds, reaches)
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:
-        """Raise RemoteProtocolError unless `n_records` records and the noise can cause this answer.
-
-        answer : int64 (n_rows, n_columns), the opened sum.
-        round : number of the round, from 1.
+        """Raise RemoteProtocolError unless `n_records` records and the noise can cause this answer
+        in that round, counted from 1.
         """
         # fits: the ring holds it
         limits = n_records * self.bounds[round - 1] + self.reaches[round - 1]
@@ -145,10 +136,8 @@ class Plausible:
 
 
 def start_transcript(plan_digest: bytes, run_id: bytes, deal: Deal, commitment: bytes) -> bytes:
-    """Return h_0, 32 bytes. It is the same for all clients that `deal` names and that share one
-    group key.
-
-    commitment : commitment to the group key.
+    """Return h_0, 32 bytes, the same for all clients that `deal` names and that have the group key
+    of this commitment.
     """
     n = len(deal.hellos).to_bytes(8, "big")
     return _hash(_START_LABEL, plan_digest, run_id, n, encode(deal), commitment)
