@@ -1,6 +1,6 @@
-"""Jobs: one way to ask for a run, to know everything before it spends, and to carry it out.
+"""Jobs: requests for runs, their preparation, and the runs themselves.
 
-A request is plain values. `prepare` reads what may be read and raises `Problems` with all faults;
-what it returns knows cost, forecast and balance. `carry_out` charges the account, runs, and tells a
-watch what happens.
+A request consists of plain values. `prepare` reads what may be read, spends no budget, and raises
+`Problems` with all faults. Its result knows the cost, the forecast and the balance of the account.
+`carry_out` charges the account, does the run, and reports events to a watch.
 """

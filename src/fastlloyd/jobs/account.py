@@ -1,4 +1,4 @@
-"""The account that a job is charged to: a data set in its holder's ledger."""
+"""Account that a job is charged to: a data set in the ledger of its holder."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +20,10 @@ from fastlloyd.mechanisms.two_stages import TwoStages
 
 
 class Bill(NamedTuple):
-    """Charge of a job.
-    stages : cost of its one stage, or of its two at most.
-    digest : of the settings of the first.
+    """Cost of a job.
+
+    stages : cost of the job's one stage, or the largest cost of each of its two stages.
+    digest : digest of the first stage's mechanism, or of the plan, 32 bytes.
     """
 
     stages: tuple[PlannedCost, ...]
@@ -30,7 +31,7 @@ class Bill(NamedTuple):
 
     @classmethod
     def of(cls, job: AnyRun | TwoStages | Plan, rows_are: str | None) -> "Bill":
-        """Return the bill of a run, of its two stages, or of a whole federated run.
+        """Return the bill of a job: a run, a run in two stages, or a whole federated run.
 
         rows_are : as in `ledger.run_cost`.
 
@@ -44,12 +45,14 @@ class Bill(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """Job that is charged, or not counted.
+    """Job that was charged to an account. The defaults stand for a job without an account.
 
-    drawing : called with the number of each round, from 0, before its noise is drawn.
-    later : returns the same for the second stage, from its mechanism.
+    drawing : function that must be called before the noise of each round is drawn, with the number
+        of the round, from 0.
+    later : function that takes the mechanism of the second stage, and returns such a function for
+        that stage.
     accounts : sums of the data set, including this job.
-    counted : the ledger, or None.
+    counted : place in the ledger at which the job counts, or None.
     """
 
     drawing: Drawing = lambda _: None
@@ -59,10 +62,11 @@ class Charged(NamedTuple):
 
 
 class BudgetAccount(NamedTuple):
-    """Data set, in its holder's ledger, that jobs are charged to.
+    """Data set in the ledger of its holder, to which jobs are charged.
 
-    ledger : the file, or None for the holder's default.
-    identity : of the ledger that is meant, or None for any.
+    dataset : the data set.
+    ledger : file of the ledger, or None for the holder's default.
+    identity : identity that the ledger must have, or None for any.
     by : name of the command or estimator that charges.
     """
 
@@ -73,9 +77,12 @@ class BudgetAccount(NamedTuple):
 
     def opened(self, watch: Watch) -> "BudgetAccount":
         """Add the data set to the ledger if it is new. Return an account that is bound to this
-        ledger.
+        ledger, and in which the data set is no longer new.
 
-        In the returned account the data set is no longer new. Raises BudgetError and StateError.
+        watch : function that receives the notes of the ledger.
+
+        Raises BudgetError if the ledger does not accept the data set, and StateError if the ledger
+        cannot be used.
         """
         holder = self.holder(watch)
         identity = holder.named(self.dataset)
@@ -83,12 +90,15 @@ class BudgetAccount(NamedTuple):
         return self._replace(dataset=known, ledger=holder.path, identity=identity)
 
     def check_cap(self, n_records: object) -> None:
-        """Raise BudgetError if the number of records is to be taken from the data."""
+        """Raise BudgetError if the cap on the number of records is to be taken from the data."""
         if n_records == FROM_DATA:
             self.check([CAP_LEAK])
 
     def check(self, leaks: Sequence[str]) -> None:
-        """Raise BudgetError if settings were taken from the data."""
+        """Raise BudgetError if settings were taken from the data.
+
+        leaks : a sentence for each such setting.
+        """
         check_leaks(self.dataset.name, leaks)
 
     def bill(self, job: AnyRun | TwoStages | Plan) -> Bill:
@@ -96,7 +106,7 @@ class BudgetAccount(NamedTuple):
         return Bill.of(job, self.dataset.rows_are)
 
     def balance(self, bill: Bill) -> tuple[Account, ...]:
-        """Return the sums of the data set with this bill added; nothing is written.
+        """Return the sums of the data set after this bill. Nothing is written.
 
         Raises BudgetError and StateError as `charged` does.
         """
@@ -109,7 +119,7 @@ class BudgetAccount(NamedTuple):
         drawn.
 
         bill : cost of each stage of the job.
-        watch : receiver of the event `BudgetCharged`.
+        watch : function that receives the event `BudgetCharged`.
 
         Raises BudgetError if a limit refuses the charge or the ledger does not contain the data
         set. Raises StateError if the ledger cannot be written. After either error nothing is spent.
@@ -126,7 +136,10 @@ class BudgetAccount(NamedTuple):
             )
 
     def holder(self, watch: Watch) -> HoldersLedger:
-        """Return the ledger; its notes for the holder go to the watch."""
+        """Return the ledger of the holder.
+
+        watch : function that receives the notes of the ledger.
+        """
         return HoldersLedger(
             place(self.ledger),
             lambda sentence: watch(LedgerNoted(sentence=sentence.removeprefix("Note: "))),
@@ -136,7 +149,11 @@ class BudgetAccount(NamedTuple):
 
 @contextmanager
 def charged_to(account: BudgetAccount | None, bill: Bill | None, watch: Watch) -> Iterator[Charged]:
-    """Charge a job to the account, if there is one, before the block runs it."""
+    """Charge a job to the account, and run the block. Without an account or a bill, only run the
+    block.
+
+    watch : function that receives the event `BudgetCharged`.
+    """
     if account is None or bill is None:
         yield Charged()
         return

@@ -1,4 +1,4 @@
-"""A run that finds bounds and nothing else: request, preparation and outcome."""
+"""Run that only finds bounds: request, preparation and outcome."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,9 +28,10 @@ from fastlloyd.mechanisms.catalogue import design
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsRequest:
-    """Request to find bounds.
+    """Request to find bounds. Fields without a line here are those of `FitRequest`.
 
-    The fields are those of `FitRequest`; value_range : range in which bounds are searched for.
+    choices : choices about the guarantee.
+    value_range : range in which bounds are searched for.
     """
 
     records: Openable[Source]
@@ -40,9 +41,9 @@ class BoundsRequest:
     account: BudgetAccount | None = None
 
     def prepare(self, faults: Faults | None = None) -> "PreparedBounds":
-        """Read what may be read, and plan the run; spends nothing.
+        """Open the records and design the run. No budget is spent.
 
-        faults : those that the caller has noted before.
+        faults : faults that the caller found before, or None.
 
         Raises Problems with every fault.
         """
@@ -61,7 +62,7 @@ class BoundsRequest:
             return self._planned(source, outside)
 
     def _planned(self, source: Source, outside: Outside) -> "PreparedBounds":
-        """Design the mechanism, and look up the account."""
+        """Design the mechanism, and compute the balance of the account."""
         leaks, account = list[str](), self.account
         outer = outer_of(self.value_range, source)
         n_records = cap_of(self.choices, source, outer, leaks, is_counted=account is not None)
@@ -75,7 +76,11 @@ class BoundsRequest:
 
 
 class BoundsOutcome(NamedTuple):
-    """Bounds that were found, and their cost; the fields are those of `FitOutcome`."""
+    """Result of a run that finds bounds, and its cost. Fields without a line here are those of
+    `FitOutcome`.
+
+    bounds : the bounds.
+    """
 
     mechanism: BoundsMechanism
     bounds: FoundBounds
@@ -85,7 +90,7 @@ class BoundsOutcome(NamedTuple):
 
 
 class PreparedBounds(NamedTuple):
-    """Run that finds bounds, before anything is spent; the fields are those of `PreparedFit`."""
+    """Run that finds bounds, before any budget is spent. The fields are those of `PreparedFit`."""
 
     request: BoundsRequest
     source: Source
@@ -96,7 +101,9 @@ class PreparedBounds(NamedTuple):
     balance: tuple[Account, ...]
 
     def carry_out(self, watch: Watch = nobody) -> BoundsOutcome:
-        """Charge the account and search for bounds. Errors are those of `PreparedFit.carry_out`."""
+        """Charge the account and search for bounds. Parameters and errors are those of
+        `PreparedFit.carry_out`.
+        """
         m = self.mechanism
         with charged_to(self.request.account, self.bill, watch) as charged:
             watch(StepBegan(what="searching for bounds"))

@@ -1,4 +1,4 @@
-"""Choices of a job as plain values, and the checks that need no records."""
+"""Choices of a job as plain values, and checks of them that need no records."""
 
 import os
 import re
@@ -19,11 +19,13 @@ from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.records.bounds import Bounds
 
 FROM_DATA: Final = "from-data"
-"""Value of bounds or n_records that takes it from the data. The guarantee then does not hold."""
+"""Value of bounds or n_records with which they are taken from the data. The guarantee then does not
+hold.
+"""
 
 
 PRIVATE: Final = "private"
-"""Value of bounds that has them found, with noise, in value_range."""
+"""Value of bounds with which bounds are found from noisy answers, within value_range."""
 
 
 MISSING: Final = "missing-setting"
@@ -49,23 +51,27 @@ NEEDS_CAP = (
 
 
 class BoundsText(NamedTuple):
-    """Bounds in the text form of `parse_bounds`."""
+    """Bounds as a text that `parse_bounds` reads."""
 
     text: str
 
 
 StatedBounds = Bounds | BoundsText | str
-"""Bounds of columns, as a text or as programs give them; or FROM_DATA, or PRIVATE."""
+"""Bounds of columns, as a text or as values of a program, or FROM_DATA, or PRIVATE."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuaranteeChoices:
-    """Choices of every private job, as plain values.
+    """Choices about the guarantee of a job, as plain values.
 
-    epsilon None: 1. delta None: the default of the mechanism. n_records : public cap on the number
-    of records, or of persons, as a number or a text of digits, or FROM_DATA. public_seed : of the
-    first centroids, a text as of `seed_of`, or None for a fresh one. persons : unit of protection,
-    or None for single records.
+    epsilon : privacy budget, or None for 1.
+    delta : delta of the guarantee, or None for the default of the mechanism.
+    n_records : public cap on the number of records, or of persons. A number, a text of digits, or
+        FROM_DATA.
+    neighboring_relation : name of the neighbouring relation.
+    n_expected : expected number of records, or None.
+    public_seed : seed of the first centroids, as a text for `seed_of`, or None for a new one.
+    persons : unit of protection, or None for single records.
     """
 
     epsilon: float | None = None
@@ -83,8 +89,9 @@ class GuaranteeChoices:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Return the neighbouring relation, spelled with underscores or dashes. Raises
-        PlanError.
+        """Neighbouring relation. Its name may contain underscores or dashes.
+
+        Raises PlanError if the name is unknown.
         """
         name: Any = self.neighboring_relation
         text: str = name.replace("-", "_") if isinstance(name, str) else name
@@ -92,8 +99,9 @@ class GuaranteeChoices:
 
     @property
     def cap(self) -> int | None:
-        """Return the stated public cap, or None if it is to be taken from the data. Raises
-        PlanError.
+        """Stated public cap, or None if there is none or it is to be taken from the data.
+
+        Raises PlanError unless it is a whole number of at least 1.
         """
         stated = self.n_records
         if stated is None or stated == FROM_DATA:
@@ -112,7 +120,7 @@ class GuaranteeChoices:
         return number
 
     def common(self) -> dict[str, Any]:
-        """Return the fields of `RunSettings` except domain, n_records and the leaks."""
+        """Return the fields of `RunSettings` by name, except domain, n_records and the leaks."""
         return {
             "epsilon": 1.0 if self.epsilon is None else float(self.epsilon),
             "delta": None if self.delta is None else float(self.delta),
@@ -125,11 +133,17 @@ class GuaranteeChoices:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusteringChoices(GuaranteeChoices):
-    """Choices of a clustering, as plain values. None leaves a choice to preset and planner.
+    """Choices of a clustering, as plain values. If a field is None, the preset or the planner
+    chooses its value.
 
-    bounds : public bounds, or FROM_DATA; PRIVATE or None if they are to be found in value_range.
-    algorithm : its name, or itself.
-    varied : fields of the algorithm to replace, by name. The others are those of `Settings`.
+    n_clusters : number of clusters.
+    bounds : public bounds, or FROM_DATA. PRIVATE or None if bounds are to be found within
+        value_range.
+    value_range : public range in which bounds are to be found, or None.
+    algorithm : the algorithm, or its name.
+    varied : fields of the algorithm to replace, by name.
+
+    The other fields are those of `Settings`.
     """
 
     n_clusters: int
@@ -148,29 +162,34 @@ class ClusteringChoices(GuaranteeChoices):
 
     @property
     def finds_bounds(self) -> bool:
-        """Return whether bounds are found privately."""
+        """Return whether bounds are to be found from noisy answers."""
         return self.value_range is not None
 
     @property
     def stated(self) -> dict[str, StatedBounds | None]:
-        """Return the stated bounds and range, by the name of the setting."""
+        """Stated bounds and range, by the name of the setting."""
         return {"bounds": self.bounds, "value_range": self.value_range}
 
     @property
     def grid(self) -> dict[str, Any]:
-        """Return scaling and step of the grid under the names of `Domain`. Raises PlanError."""
+        """Scaling and step of the grid, under the names of `Domain`'s parameters. Raises PlanError
+        for an unknown scaling.
+        """
         scaling = choose(Scaling, self.scaling, "scaling")
         return {"scaling": scaling, "fraction_bits": self.fraction_bits}
 
     @property
     def chosen_algorithm(self) -> AnyAlgorithm:
-        """Return the algorithm with its replaced fields. Raises PlanError."""
+        """Algorithm with its replaced fields. Raises PlanError if its name or a field is
+        invalid.
+        """
         named = preset(self.preset).algorithm if self.algorithm is None else self.algorithm
         return (algorithm(named) if isinstance(named, str) else named).varied(**self.varied)
 
     def specific(self) -> dict[str, Callable[[], Any]]:
-        """Return functions that make the fields of `Settings` missing in the base class, by name.
-        They raise PlanError.
+        """Return functions that make the fields of `Settings` that `common` lacks, by name.
+
+        Each function raises PlanError if its choice is invalid.
         """
         return {
             "algorithm": lambda: self.chosen_algorithm,
@@ -191,8 +210,10 @@ class ClusteringChoices(GuaranteeChoices):
 
 
 def seed_of(stated: PublicSeed | str | None) -> PublicSeed:
-    """Return a seed: a new one for None, the bytes of 64 hex digits, as in a plan, or else the hash
-    of an integer or other text.
+    """Return the public seed for a choice.
+
+    None gives a new seed. A text of 64 hex digits, as in a plan, gives these bytes. An integer or
+    another text is hashed.
 
     Raises PlanError for an empty text.
     """
@@ -213,12 +234,12 @@ def seed_of(stated: PublicSeed | str | None) -> PublicSeed:
 
 
 def is_private(bounds: object) -> bool:
-    """Return whether bounds are to be found privately."""
+    """Return whether bounds are to be found from noisy answers."""
     return isinstance(bounds, str) and bounds == PRIVATE
 
 
 def refuse_private(choices: ClusteringChoices) -> None:
-    """Raise PlanError for private bounds in a job that needs stated ones."""
+    """Raise PlanError if bounds are to be found from noisy answers. The job needs stated bounds."""
     if is_private(choices.bounds) or choices.value_range is not None:
         raise PlanError(
             (
@@ -230,5 +251,5 @@ def refuse_private(choices: ClusteringChoices) -> None:
 
 
 def _whole_number(text: str) -> int:
-    """Return the number of a text of digits, or 0."""
+    """Return the number that a text of digits states, or 0 for another text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0

@@ -1,6 +1,4 @@
-"""A client of a run over a network: request, what is known before anything is sent, and its part
-in the run.
-"""
+"""Client of a run over a network: request, preparation, and its part in the run."""
 
 import asyncio
 import math
@@ -49,11 +47,14 @@ N_TRIED: Final = 1 << 14
 class ClientRequest:
     """Request of a client to take part in a run. Nothing is read or checked before `prepare`.
 
-    member : the client's identity.
-    account : data set, and the ledger that counts it beside the client's store.
-    store : file of the client's runs, made if it does not exist.
-    data, unit_column, missing, engine : as in `FileSource`.
-    outside : "clip" or "refuse", for a value outside the bounds.
+    plan : plan of the run.
+    member : public identity of the client.
+    account : data set, and the ledger of the holder that counts the run in addition to the client's
+        store.
+    store : file of the client's store. It is made if it does not exist.
+    data : path of the records, as in `FileSource`.
+    unit_column, missing, engine : as in `FileSource`.
+    outside : treatment of a value outside the bounds, "clip" or "refuse".
     """
 
     plan: Plan
@@ -67,9 +68,9 @@ class ClientRequest:
     engine: str | None = None
 
     def prepare(self, faults: Faults | None = None) -> "PreparedClient":
-        """Open the records, and ask the ledger; spends nothing and makes no file.
+        """Open the records, and check the request. No budget is spent, and no file is made.
 
-        faults : those that the caller has noted before.
+        faults : faults that the caller found before, or None.
 
         Raises Problems with every fault.
         """
@@ -102,9 +103,10 @@ class ClientRequest:
         return PreparedClient(self, source, outside)
 
     def check_budget(self, store: Path | Store, watch: Watch = nobody) -> None:
-        """Raise BudgetError or StateError unless the run may begin.
+        """Raise BudgetError or StateError unless the ledger and the store allow the run.
 
         store : the client's store, or the path at which the store will be made.
+        watch : function that receives the notes of the ledger.
         """
         dataset, run_id = self.account.dataset, bytes.fromhex(self.plan.run_id)
         cost = plan_cost(self.plan, dataset.rows_are)
@@ -112,13 +114,13 @@ class ClientRequest:
 
     @property
     def signing_key(self) -> bytes:
-        """Return the public key that verifies the client's signatures, 32 bytes."""
+        """Public key that verifies the client's signatures, 32 bytes."""
         return bytes.fromhex(self.member.signing_key)
 
 
 def check_unit_column(plan: Plan, column: str | None) -> None:
-    """Raise PlanError if a column of ids is given for a plan that protects single records, or is
-    missing for one that protects persons.
+    """Raise PlanError if the plan protects persons and no column of ids is given, or if it protects
+    single records and a column is given.
     """
     m = plan.mechanism
     if m.persons is not None and column is None:
@@ -134,14 +136,15 @@ def check_unit_column(plan: Plan, column: str | None) -> None:
 
 
 def at_once(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call the long work in this thread."""
+    """Call `work` in this thread, and return its result."""
     return work(*args, **kwargs)
 
 
 class Rehearsal(NamedTuple):
-    """Findings of a rehearsal.
+    """Result of a rehearsal.
+
     limits : limits that apply to the run.
-    seconds : duration of a pass.
+    seconds : duration of a pass over the records.
     """
 
     limits: list[Limit]
@@ -149,16 +152,20 @@ class Rehearsal(NamedTuple):
 
 
 class Drive(Protocol):
-    """Caller of long work, which may show its progress."""
+    """Function that calls long work, and may show the progress meanwhile."""
 
     def __call__(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `work` returns for the arguments."""
+        """Return the result of `work` for the arguments."""
 
 
 class PreparedClient(NamedTuple):
     """Client before anything is sent.
 
-    Its methods take a watch, and `drive`, which calls long work and may show its progress.
+    request : request of the client.
+    source : opened records.
+    outside : treatment of a value outside the bounds.
+
+    Methods take a `watch`, which receives events of the job, and a `drive`, which calls long work.
     """
 
     request: ClientRequest
@@ -167,18 +174,20 @@ class PreparedClient(NamedTuple):
 
     @property
     def plan(self) -> Plan:
-        """Return the plan of the run."""
+        """Plan of the run."""
         return self.request.plan
 
     def holder(self, watch: Watch) -> HoldersLedger:
-        """Return the ledger that counts the run beside the client's store."""
+        """Return the ledger of the holder, which counts the run in addition to the client's
+        store.
+        """
         return self.request.account.holder(watch)
 
     def rehearse(self, watch: Watch = nobody, drive: Drive = at_once) -> Rehearsal:
-        """Pass over the records as the longest round of the run would, and ask store and ledger.
+        """Pass over the records as in the longest round of the run, and check store and ledger.
+        Nothing is stored, and no store or ledger is made.
 
-        Stores nothing, and makes no store and no ledger. Raises DataError, BudgetError and
-        StateError, as `joined` would.
+        Raises DataError, BudgetError and StateError as `joined` would.
         """
         request, plan, dataset = self.request, self.plan, self.request.account.dataset
         queries, name = rehearse(plan.mechanism), request.member.name
@@ -212,9 +221,12 @@ class PreparedClient(NamedTuple):
         drive: Drive = at_once,
     ) -> Iterator[DurableClient]:
         """Pass over the records, reserve the cost of the run, and yield the client that answers the
-        server; an earlier process' run is continued.
+        server. If an earlier process began the run, the client continues it.
 
-        Raises the errors of `DurableClient.join`, and Stopped.
+        store : store of the client.
+        identity : private identity of the client.
+
+        Raises the errors of `DurableClient.join`, and Stopped if the watch was stopped.
         """
         request, plan, dataset = self.request, self.plan, self.request.account.dataset
         name, holder = request.member.name, self.holder(watch)
@@ -246,8 +258,11 @@ class PreparedClient(NamedTuple):
     def _look(
         self, own: "OwnRecords", watch: Watch, drive: Drive, rehearsed: Sequence[Query] = ()
     ) -> Fingerprint:
-        """Count the records and return their fingerprint. Raises DataError for more records than
-        the cap.
+        """Count the records, and return their fingerprint.
+
+        rehearsed : as in `OwnRecords.look`.
+
+        Raises DataError if there are more records than the cap.
         """
         found, source = drive(own.look, rehearsed), self.source
         client = self.plan.client(self.request.member.name)
@@ -261,7 +276,12 @@ def own_records(
     source: TableSource, run: AnyRun, outside: Outside, key: bytes, watch: Watch = nobody
 ) -> "Iterator[OwnRecords]":
     """Yield the records of a client, prepared for its run.
-    key : of the fingerprint.
+
+    source : opened records.
+    run : mechanism of the run.
+    outside : treatment of a value outside the bounds.
+    key : secret key of the fingerprint.
+    watch : function that receives events of the job.
     """
     known = RecordsHash(key, source.columns)
     whose = PersonsHash(key, source.columns) if source.has_ids else None
@@ -278,8 +298,9 @@ def own_records(
 class OwnRecords:
     """Records of a client, prepared for its run.
 
-    answers : records of the session.
-    seconds : duration of the first pass, except the time that finds the shares of persons.
+    answers : object that answers the queries of the run.
+    seconds : duration of the first pass. For persons, a pass that computes the shares of rows is
+        not included.
     """
 
     def __init__(
@@ -294,13 +315,12 @@ class OwnRecords:
         self._source, self._run, self._known, self._whose = source, run, known, whose
 
     def look(self, rehearsed: Sequence[Query] = ()) -> Fingerprint:
-        """Pass over all records for the first time: count and check them, and compute their
-        fingerprint.
+        """Pass over all records for the first time: count and check them. Return their fingerprint.
 
-        rehearsed : queries. The slowest of them is answered and the answer discarded, so that the
-            pass takes as long as the longest of a run.
+        rehearsed : queries of a rehearsal. The slowest of them is answered in the pass, and the
+            answer is discarded. So the pass takes as long as the longest pass of a run.
 
-        Raises DataError, and Stopped.
+        Raises DataError, and Stopped if the watch was stopped.
         """
         answers = self.answers
         asked = slowest(rehearsed, self._source, self._run) if rehearsed else NOTHING
@@ -334,20 +354,28 @@ def slowest(queries: Sequence[Query], source: TableSource, run: AnyRun) -> Asked
 
 
 class Endpoint(NamedTuple):
-    """Endpoint of the server.
+    """Address of the server, as a client reaches it.
+
     address : "HOST:PORT".
-    is_here : whether it is on this machine.
+    is_here : whether the server is on this machine.
     """
 
     address: str
     is_here: bool = False
 
     def connection(self, party: DurableClient, plan: Plan, identity: PrivateIdentity) -> GrpcClient:
-        """Return the connection of a client to the server."""
+        """Return the connection of a client to the server.
+
+        party : the client.
+        plan : plan of the run.
+        identity : private identity of the client.
+        """
         return GrpcClient(party, plan, **self._proof(plan, identity))
 
     def check(self, plan: Plan, identity: PrivateIdentity) -> None:
-        """Ask the server whether it serves this plan. Raises NetworkError."""
+        """Ask the server whether it serves this plan. Raises NetworkError if it does not, or cannot
+        be reached.
+        """
         try:
             asyncio.run(check_connection(plan, **self._proof(plan, identity)))
         except NetworkError as error:
@@ -364,8 +392,11 @@ class Endpoint(NamedTuple):
 
 
 def pass_seconds_to_ask_for(plan: Plan, seconds: float) -> int | None:
-    """Return the seconds for a pass that the plan should allow, or None if it allows enough.
+    """Return the number of seconds for a pass that a new plan should allow, or None if the plan
+    allows enough.
 
     It is twice the measured time, in whole minutes.
+
+    seconds : measured duration of a pass.
     """
     return None if seconds <= plan.timeouts.longest_pass else 60 * math.ceil(2 * seconds / 60)

@@ -1,4 +1,6 @@
-"""Engines, by the name that a request gives them."""
+"""Engines, by the names that requests give them. An engine is a group of workers that read the
+records.
+"""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ _CLUSTER = re.compile(r"(dask|tls)://(\S+:[0-9]{1,5})")
 
 
 def check_engine(name: str) -> None:
-    """Raise PlanError unless the name is that of an engine."""
+    """Raise PlanError unless `name` is the name of an engine."""
     if not (_LOCAL.fullmatch(name) or _CLUSTER.fullmatch(name)):
         raise PlanError(
             f"engine is {name!r:.80}; expected local:N, with 1 to 999 processes, dask://HOST:PORT"
@@ -30,11 +32,12 @@ def check_engine(name: str) -> None:
 def started(
     name: str, watch: Watch, *, holds_keys: bool = False
 ) -> "Iterator[LocalEngine | DaskEngine]":
-    """Start the engine with this name, and stop it at the end.
+    """Start the engine with this name, run the block, and stop the engine.
 
+    watch : function that receives events of the job.
     holds_keys : as in `DaskEngine.connected`.
 
-    Raises PlanError for another name, EngineError if the engine cannot be used.
+    Raises PlanError for another name, and EngineError if the engine cannot be used.
     """
     watch(StepBegan(what=f"starting {name}"))
     workers = engine(name, holds_keys=holds_keys)

@@ -1,6 +1,4 @@
-"""A clustering by one holder of all records: request, what is known before anything is spent, and
-outcome.
-"""
+"""Clustering by one holder of all records: request, preparation and outcome."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,10 +57,10 @@ OUTSIDE_RANGE = (
 class FitRequest(Generic[S]):
     """Request for a clustering. Nothing is read or checked before `prepare`.
 
-    records : source of the records.
-    choices : for the clustering.
-    outside : "clip" or "refuse", for a value outside the bounds.
-    account : charged for the fit, or None.
+    records : records to open.
+    choices : choices about the clustering.
+    outside : treatment of a value outside the bounds, "clip" or "refuse".
+    account : account that is charged for the fit, or None.
     """
 
     records: Openable[S]
@@ -71,9 +69,10 @@ class FitRequest(Generic[S]):
     account: BudgetAccount | None = None
 
     def prepare(self, faults: Faults | None = None, watch: Watch = nobody) -> "PreparedFit[S]":
-        """Read what may be read, and plan the fit; spends nothing.
+        """Open the records and design the clustering. No budget is spent.
 
-        faults : those that the caller has noted before.
+        faults : faults that the caller found before, or None.
+        watch : function that receives events of the job.
 
         Raises Problems with every fault.
         """
@@ -94,12 +93,13 @@ class FitRequest(Generic[S]):
 def planned_settings(
     choices: ClusteringChoices, source: Source, *, is_counted: bool, cap_factor: int = 1
 ) -> tuple[Settings[AnyAlgorithm], tuple[str, ...]]:
-    """Return the settings for the design of the clustering, and a sentence for each setting that
-    was taken from the data.
+    """Return the settings for the design of a clustering, and a sentence for each setting that was
+    taken from the data.
 
-    cap_factor : multiplies the cap.
+    is_counted : whether a ledger adds this job up with others.
+    cap_factor : factor by which the cap is multiplied.
 
-    Raises DataError, PlanError or BudgetError.
+    Raises DataError, PlanError or BudgetError for settings that cannot be used.
     """
     leaks = list[str]()
     domain = domain_of(choices, source, leaks)
@@ -110,13 +110,16 @@ def planned_settings(
 
 
 class FitOutcome(NamedTuple, Generic[S]):
-    """Result of a fit, and what it cost.
+    """Result of a fit, and its cost.
 
-    first : stage that found bounds, or None.
-    charged : the account, with this fit.
-    source : of the records, which knows how many were clipped or dropped.
+    mechanism : mechanism that ran.
+    clustering : the clustering.
+    first : stage that found the bounds, or None.
+    charged : account after this fit.
+    source : records. It knows how many were clipped or dropped.
     leaks : a sentence for each setting that was taken from the data.
-    clipped_by_range : numbers of values outside the range in which bounds were found: private.
+    clipped_by_range : exact numbers of values outside the range in which bounds were found. Do not
+        publish them.
     """
 
     mechanism: Mechanism
@@ -134,13 +137,16 @@ class FitOutcome(NamedTuple, Generic[S]):
 
 
 class PreparedFit(NamedTuple, Generic[S]):
-    """A fit before anything is spent.
+    """Fit before any budget is spent.
 
-    mechanism : the design. If bounds are still to be found, its box stands for them.
-    stages : both, if bounds are to be found.
-    bill, balance : charge of the account, and its sums with that, or None and () without an
-        account.
-    leaks : as of `FitOutcome`.
+    request : request for the fit.
+    source : opened records.
+    outside : treatment of a value outside the bounds.
+    mechanism : designed mechanism. If bounds are still to be found, it has a placeholder for them.
+    stages : both stages, if bounds are to be found, or None.
+    leaks : a sentence for each setting that was taken from the data.
+    bill : cost of the fit, or None without an account.
+    balance : sums of the account after this bill, or () without an account.
     """
 
     request: FitRequest[S]
@@ -162,8 +168,15 @@ class PreparedFit(NamedTuple, Generic[S]):
         leaks: tuple[str, ...],
         watch: Watch,
     ) -> Self:
-        """Design the mechanism, and look up the account. Raises PlanError, BudgetError or
-        StateError.
+        """Return the fit, with its designed mechanism and the balance of its account.
+
+        settings : settings of the mechanism.
+        watch : function that receives events of the job.
+
+        The other parameters are the fields of the same names.
+
+        Raises PlanError if the settings cannot be used, BudgetError if a limit refuses the bill,
+        and StateError if the ledger cannot be used.
         """
         value_range, account = request.choices.value_range, request.account
         with placing(settings.n_clusters, watch):
@@ -182,21 +195,22 @@ class PreparedFit(NamedTuple, Generic[S]):
 
     @property
     def has_noise(self) -> bool:
-        """Return whether the result is private."""
+        """Return whether noise will be added."""
         return self.mechanism.noise is not Noise.NONE
 
     @property
     def forecast(self) -> Forecast:
-        """Return the expected error and noise of the result."""
+        """Expected error and noise of the result."""
         return Forecast.of(self.mechanism)
 
     def carry_out(self, watch: Watch = nobody, noise: NoiseSource | None = None) -> FitOutcome[S]:
         """Charge the account and cluster the records.
 
-        noise : a source other than the system's, only for tests.
+        watch : function that receives events of the job.
+        noise : source of the noise, or None for the system's. Only tests pass another one.
 
-        Raises BudgetError, StateError, DataError and EngineError; rounds whose noise was not drawn
-        are refunded.
+        Raises BudgetError, StateError, DataError or EngineError. After an error, rounds whose noise
+        was not drawn are refunded.
         """
         noise = SystemNoise() if noise is None else noise
         if self.stages is not None:
@@ -240,7 +254,15 @@ def find_bounds(
     noise: NoiseSource,
     drawing: Drawing,
 ) -> FoundBounds:
-    """Search for bounds within the outer range, which is the domain of the mechanism."""
+    """Return bounds found within the outer range, which is the domain of the mechanism.
+
+    mechanism : mechanism that finds bounds.
+    source : records.
+    outside : treatment of a value outside the range.
+    watch : function that receives events of the job.
+    noise : source of the noise.
+    drawing : function that is called before the noise of each round is drawn.
+    """
     try:
         with (
             source.answering(mechanism, outside, watch) as answering,
@@ -274,7 +296,7 @@ def watched(run: AnyRun, watch: Watch, drawing: Drawing) -> Iterator[Drawing]:
 
 @contextmanager
 def placing(n_clusters: int, watch: Watch) -> Iterator[None]:
-    """Notify the watch that initial centroids are being placed, if that takes long."""
+    """Run the block, which places initial centroids. If that takes long, report it to `watch`."""
     if n_clusters >= MANY_CLUSTERS:
         watch(StepBegan(what=f"placing {n_clusters:,} initial centroids"))
     try:
@@ -285,7 +307,7 @@ def placing(n_clusters: int, watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def after(first: FirstStage) -> Iterator[None]:
-    """Add to an error in the block the epsilon that the first stage spent."""
+    """Run the block. To an error in it, add the epsilon that the first stage has spent."""
     try:
         yield
     except FastLloydError as error:

@@ -1,4 +1,4 @@
-"""Forecast of a clustering, from public numbers alone."""
+"""Forecast of a clustering from public numbers."""
 
 from typing import NamedTuple, Self
 
@@ -9,10 +9,11 @@ from fastlloyd.mechanisms.uncertainty import Verdict, noise_deviation
 class Forecast(NamedTuple):
     """Expected error and noise of a clustering.
 
-    error : of a typical centroid, as a share of the radius of a cluster.
-    low, high : four of five runs lie between them, both equal to error where it is a closed form.
-    count_noise : standard deviation of a count, records or persons.
-    n_rounds : passes over the records.
+    error : expected error of a typical centroid, as a fraction of the radius of a cluster.
+    low, high : errors between which four of five runs lie. Both equal `error` if a formula gives
+        it.
+    count_noise : standard deviation of the noise of a count, in records or persons.
+    n_rounds : number of rounds, and so of passes over the records.
     """
 
     error: float
@@ -23,7 +24,7 @@ class Forecast(NamedTuple):
 
     @classmethod
     def of(cls, mechanism: Mechanism) -> Self:
-        """Return the forecast of a mechanism whose rounds no client misses."""
+        """Return the forecast of a mechanism, if no client misses a round."""
         expected = mechanism.expected_error(1.0)
         return cls(
             expected.typical,
@@ -35,5 +36,5 @@ class Forecast(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """Return the error in words, by the thresholds that results are judged by."""
+        """Verdict on the error, by the thresholds with which results are judged."""
         return Verdict.on(self.error)

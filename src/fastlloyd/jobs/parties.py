@@ -1,4 +1,4 @@
-"""Checks and proofs of a party of a networked run: its identity, certificate and store."""
+"""Checks before a party takes part in a run over a network: its identity, certificate and store."""
 
 import base64
 from pathlib import Path
@@ -12,19 +12,22 @@ from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 
 
 def tls_identity(identity: PrivateIdentity) -> TlsIdentity:
-    """Return the certificate and key that prove the identity on a connection."""
+    """Return the certificate and key with which a party proves its identity on a connection."""
     return TlsIdentity(
         certificate=der(identity.public.certificate), private_key=identity.tls_key_pem()
     )
 
 
 def der(certificate: str) -> bytes:
-    """Decode a certificate of a plan from base64."""
+    """Return the bytes (DER) of a certificate in a plan, which is base64."""
     return base64.b64decode(certificate)
 
 
 def check_member(public: PublicIdentity, plan: Plan, key: Path) -> None:
-    """Raise PlanError unless the plan names the identity in the file `key` as a client."""
+    """Raise PlanError unless the identity is a client of the plan.
+
+    key : file of the identity, for the message.
+    """
     client = plan.client(public.name)
     if (client.signing_key, client.certificate) != (public.signing_key, public.certificate):
         raise PlanError(
@@ -34,8 +37,10 @@ def check_member(public: PublicIdentity, plan: Plan, key: Path) -> None:
 
 
 def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> None:
-    """Raise PlanError unless the plan in the file `path` names the identity in the file `key` as
-    the server.
+    """Raise PlanError unless the identity is the server of the plan.
+
+    key : file of the identity, for the message.
+    path : file of the plan, for the message.
     """
     if public.certificate != plan.server.certificate:
         raise PlanError(
@@ -45,8 +50,10 @@ def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> N
 
 
 def check_store_exists(plan: Plan, name: str, store: Path) -> None:
-    """Raise StateError if the plan knows the store of this client, and there is none: a new one
-    forgets all runs.
+    """Raise StateError if the plan knows the store of client `name`, but the file does not exist. A
+    new store would not contain the earlier runs.
+
+    store : path of the store.
     """
     known = plan.client(name).store
     if known is not None and not store.exists():
@@ -57,7 +64,11 @@ def check_store_exists(plan: Plan, name: str, store: Path) -> None:
 
 
 def has_finished(history: History, plan: Plan) -> bool:
-    """Return whether the run finished, as the store has it."""
+    """Return whether the run finished with a result, according to a store.
+
+    history : history of the store.
+    plan : plan of the run.
+    """
     run = history.runs.get(bytes.fromhex(plan.run_id))
     if (
         run is None
@@ -69,6 +80,10 @@ def has_finished(history: History, plan: Plan) -> bool:
 
 
 def has_ended(history: History, plan: Plan) -> bool:
-    """Return whether the run is over for good, with a result or without, as the store has it."""
+    """Return whether the run has ended permanently, with a result or without, according to a store.
+
+    history : history of the store.
+    plan : plan of the run.
+    """
     run = history.runs.get(bytes.fromhex(plan.run_id))
     return run is not None and run.ended is not None and not run.may_begin_again

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a request, told at once."""
+"""Collection of all faults of a request, so that they are reported together."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,15 +11,16 @@ T = TypeVar("T")
 
 
 class Faults:
-    """Faults found so far in a request."""
+    """Faults that were found so far in a request."""
 
     def __init__(self) -> None:
         self._errors: list[FastLloydError] = []
 
     @contextmanager
     def noted(self, field: str | None = None) -> Iterator[None]:
-        """Note a fault raised in the block and continue.
-        field : name of the field, if the error has none.
+        """Run the block. If it raises a fault, note the fault and continue after the block.
+
+        field : name of the field at fault, if the error has none.
         """
         try:
             yield
@@ -31,7 +32,10 @@ class Faults:
                 self._errors.append(error)
 
     def value(self, default: D, make: Callable[[], T], field: str | None = None) -> D | T:
-        """Return the value of `make`, or note its error and return the default."""
+        """Return the value of `make`, or note its error and return the default.
+
+        field : name of the field at fault, if the error has none.
+        """
         found: list[D | T] = [default]
         with self.noted(field):
             found = [make()]
@@ -45,7 +49,7 @@ class Faults:
 
 @contextmanager
 def raising_problems() -> Iterator[None]:
-    """Convert a fault raised in the block to Problems."""
+    """Context in which a fault is raised as Problems."""
     try:
         yield
     except Problems:

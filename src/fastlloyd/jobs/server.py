@@ -1,4 +1,4 @@
-"""The server of a run over a network: request, and the run that it serves."""
+"""Server of a run over a network, and the number of connections that it may open."""
 
 import sys
 from contextlib import suppress
@@ -20,8 +20,9 @@ OWN_FILES: Final = 64
 
 class Serving(NamedTuple):
     """Server of a run.
-    party : answers the clients.
-    network : connections to them.
+
+    party : session that answers the clients, with its store.
+    network : connections to the clients.
     """
 
     party: DurableServer
@@ -37,10 +38,15 @@ class Serving(NamedTuple):
         address: str,
         max_connections: int,
     ) -> "Serving":
-        """Return a server that will listen at `address` and continues the run in the store, if
-        there is one.
+        """Return a server for a run. If the store contains the run, the server continues it.
 
-        Raises StateError.
+        plan : plan of the run.
+        identity : private identity of the server.
+        store : store of the server.
+        address : address on which the server will listen, "HOST:PORT".
+        max_connections : largest number of connections at a time.
+
+        Raises StateError if the run has ended in this store.
         """
         party = DurableServer.open(plan, store=store, noise=SystemNoise())
         network = GrpcServer(
@@ -65,10 +71,10 @@ def connections_for(plan: Plan) -> int:
 
 
 def allow_connections(needed: int, wanted: int) -> int:
-    """Raise the soft limit of open files as far as needed; return how many of the `wanted`
-    connections fit in it.
+    """Raise the soft limit of open files, and return the number of connections that fit in it, at
+    most `wanted`.
 
-    Raises NetworkError if the hard limit allows fewer than `needed`.
+    Raises NetworkError if the hard limit allows fewer than `needed` connections.
     """
     try:
         import resource
@@ -91,5 +97,5 @@ def allow_connections(needed: int, wanted: int) -> int:
 
 
 def _number(limit: int) -> int:
-    """Return a limit as a number; -1 means that there is none."""
+    """Return a limit as a number. A limit of -1 means that there is none."""
     return sys.maxsize if limit < 0 else limit

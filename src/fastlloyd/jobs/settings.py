@@ -1,5 +1,5 @@
-"""Settings of a job: from plain values, and from the records where a value is left to them, to what
-a mechanism is designed from.
+"""Settings from which a mechanism is designed. They are made from plain values, and from the
+records if a choice says so.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,8 +54,8 @@ N_RECORDS_LEAK = (
 
 
 class Named(Protocol):
-    """Columns with stated bounds; the fields are those of `Source`. others : None if they are not
-    known.
+    """Columns for which bounds are stated. The fields are those of `Source`, but `others` is None
+    if other columns are not known.
     """
 
     @property
@@ -67,7 +67,7 @@ class Named(Protocol):
 
 
 class Columns(NamedTuple):
-    """Columns of a plan, without records."""
+    """Columns of a plan, without records. The fields are those of `Named`."""
 
     columns: tuple[str, ...]
     names: tuple[str, ...] | None
@@ -75,16 +75,21 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, names: Sequence[str]) -> Self:
-        """Return columns with these names; other columns may exist."""
+        """Return columns with these names. Other columns may exist."""
         return cls(tuple(names), tuple(names), None)
 
 
 def clustering_settings(
     choices: ClusteringChoices, domain: Domain, n_records: int, leaks: Sequence[str] = ()
 ) -> Settings[AnyAlgorithm]:
-    """Return the settings for the design of the clustering.
+    """Return the settings for the design of a clustering.
 
-    Raises PlanError or BudgetError that names the setting.
+    choices : choices about the clustering.
+    domain : bounds and grid of the features.
+    n_records : cap on the number of records or persons.
+    leaks : a sentence for each setting that was taken from the data.
+
+    Raises PlanError or BudgetError if a setting is invalid. The error names the setting.
     """
     check_expected(choices.n_expected, n_records, choices.persons)
     _check_use(choices, choices.chosen_algorithm)
@@ -97,8 +102,14 @@ def clustering_settings(
 def bounds_settings(
     choices: GuaranteeChoices, outer: Domain, n_records: int, leaks: Sequence[str] = ()
 ) -> BoundsSettings:
-    """Return the settings for the design of a run that finds bounds. Raises PlanError or
-    BudgetError.
+    """Return the settings for the design of a run that finds bounds.
+
+    choices : choices about the guarantee.
+    outer : range in which bounds are searched for.
+    n_records : cap on the number of records or persons.
+    leaks : a sentence for each setting that was taken from the data.
+
+    Raises PlanError or BudgetError if a setting is invalid.
     """
     check_expected(choices.n_expected, n_records, choices.persons)
     return BoundsSettings(
@@ -110,9 +121,10 @@ def bounds_settings(
 
 
 def check_guarantee(choices: GuaranteeChoices, faults: Faults) -> None:
-    """Add to `faults` every fault of the choices that can be found without records.
+    """Note every fault of these choices that can be found without records. Faults of epsilon and
+    delta are not noted here.
 
-    Faults of epsilon and delta are not added here.
+    faults : receives the faults.
     """
     cap = faults.value(None, lambda: choices.cap, "n_records")
     if choices.n_records is None:
@@ -127,7 +139,10 @@ def check_guarantee(choices: GuaranteeChoices, faults: Faults) -> None:
 
 
 def check_bounds_run(choices: GuaranteeChoices, faults: Faults) -> None:
-    """Note each fault of the choices for a run that only finds bounds."""
+    """Note every fault of the choices for a run that only finds bounds.
+
+    faults : receives the faults.
+    """
     check_guarantee(choices, faults)
     for name in ("epsilon", "delta"):
         with faults.noted(name):
@@ -136,8 +151,10 @@ def check_bounds_run(choices: GuaranteeChoices, faults: Faults) -> None:
 
 
 def check_clustering(choices: ClusteringChoices, faults: Faults) -> None:
-    """Note each fault of the choices that needs no records to be seen. Each choice is tried alone,
-    so that all faults are noted.
+    """Note every fault of the choices for a clustering that can be found without records. Each
+    choice is checked alone, so one fault does not hide another.
+
+    faults : receives the faults.
     """
     check_guarantee(choices, faults)
     for name, stated in choices.stated.items():
@@ -195,8 +212,9 @@ def _check_bounds_or_range(choices: ClusteringChoices) -> None:
 
 
 def check_stated(stated: StatedBounds | None, name: str) -> None:
-    """Raise DataError for a text that cannot be bounds of any columns.
-    name : of the setting.
+    """Raise DataError if stated bounds are a text that cannot be bounds of any columns.
+
+    name : name of the setting.
     """
     if isinstance(stated, BoundsText):
         with naming(name):
@@ -205,7 +223,9 @@ def check_stated(stated: StatedBounds | None, name: str) -> None:
 
 @contextmanager
 def naming(setting: str) -> Iterator[None]:
-    """Add to errors about a range the name of its setting, because it is written like bounds."""
+    """Run the block. To an error about a range, add the name of its setting, because a range is
+    written like bounds.
+    """
     try:
         yield
     except (DataError, PlanError) as error:
@@ -217,8 +237,8 @@ def naming(setting: str) -> Iterator[None]:
 
 
 def _check_use(choices: ClusteringChoices, chosen: AnyAlgorithm) -> None:
-    """Raise PlanError for choices that have no effect on the algorithm, or for a budget that it
-    does not spend.
+    """Raise PlanError for a choice that has no effect on the algorithm, such as delta if the
+    algorithm has none.
     """
     names = ("n_iterations", "initialization", "min_count")
     chosen.check_use({name: getattr(choices, name) for name in names})
@@ -237,7 +257,10 @@ def _check_use(choices: ClusteringChoices, chosen: AnyAlgorithm) -> None:
 
 
 def opened(records: Openable[S], faults: Faults, stated: Mapping[str, StatedBounds | None]) -> S:
-    """Open the records, and check the column names of bounds and range.
+    """Open the records, and check the column names in stated bounds and ranges.
+
+    faults : receives the faults.
+    stated : stated bounds and range, by the name of the setting.
 
     Raises Problems with all faults so far.
     """
@@ -256,10 +279,10 @@ def opened(records: Openable[S], faults: Faults, stated: Mapping[str, StatedBoun
 
 
 def domain_of(choices: ClusteringChoices, source: Source, leaks: list[str]) -> Domain:
-    """Return the domain of the stated bounds, or that of the data, which adds a sentence to
-    `leaks`.
+    """Return the domain with the stated bounds. If bounds are to be taken from the data, take them,
+    and add a sentence to `leaks`.
 
-    Raises DataError or PlanError.
+    Raises DataError or PlanError if the bounds cannot be used.
     """
     if not (isinstance(choices.bounds, str) and choices.bounds == FROM_DATA):
         return stated_domain(choices, source)
@@ -268,9 +291,9 @@ def domain_of(choices: ClusteringChoices, source: Source, leaks: list[str]) -> D
 
 
 def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
-    """Return the domain of the stated bounds, or a placeholder if bounds are still to be found.
+    """Return the domain with the stated bounds, or a placeholder if bounds are still to be found.
 
-    Raises DataError or PlanError.
+    Raises DataError or PlanError if the bounds cannot be used.
     """
     if choices.value_range is not None:
         return placeholder(outer_of(choices.value_range, named), **choices.grid)
@@ -278,8 +301,9 @@ def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
 
 
 def outer_of(value_range: StatedBounds | None, named: Named) -> Domain:
-    """Return the range in which bounds are searched for. Raises DataError or PlanError that names
-    it.
+    """Return the range in which bounds are searched for.
+
+    Raises DataError or PlanError if the range cannot be used. The error names the setting.
     """
     with naming("value_range"):
         lower, upper = ends_of(value_range, named)
@@ -287,8 +311,9 @@ def outer_of(value_range: StatedBounds | None, named: Named) -> Domain:
 
 
 def ends_of(stated: Any, named: Named) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper ends of the columns, float64 (n_features,). Raises DataError or
-    PlanError.
+    """Return the lower and the upper bounds of the columns, float64 (n_features,) each.
+
+    Raises DataError or PlanError if the bounds cannot be used.
     """
     if isinstance(stated, BoundsText):
         return parse_bounds(stated.text, named.columns, named.others)
@@ -303,13 +328,18 @@ def cap_of(
     *,
     is_counted: bool,
 ) -> int:
-    """Return the cap on the number of records, stated or, as `leaks` may then say, from the data.
+    """Return the cap on the number of records: the stated one, or the number of records in the
+    data.
 
-    Replacing one record leaves their number as it is, so under replace_one it may be taken from the
-    data. The number of persons may not, since one who is replaced may have no row any more. Nor may
-    a number that leaves out records with missing cells, since that depends on what a record says.
-    Nor may it if other jobs are counted with this one (is_counted), as one of them may be for an
-    added record. Raises DataError for more records than the cap.
+    A number from the data is a leak, so a sentence is added to `leaks`, with one exception. Under
+    replace_one the neighbours have the same number of records, so the number may be used. The
+    exception does not apply in three cases:
+
+    - Persons are protected: a person who is replaced may have no rows any more.
+    - Records with missing cells are left out: the number then depends on the content of records.
+    - A ledger adds this job up with others (`is_counted`): one of them may be for an added record.
+
+    Raises DataError if there are more records than the stated cap.
     """
     cap, many = choices.cap, choices.unit.many
     if cap is not None:
@@ -324,7 +354,9 @@ def cap_of(
 
 
 def check_clusters_are_fewer(choices: ClusteringChoices, n_records: int) -> None:
-    """Raise DataError, without their number, if the data have fewer records than clusters."""
+    """Raise DataError if the cap comes from the data, and there are fewer records than clusters.
+    The error does not show their number.
+    """
     if choices.cap is None and choices.n_clusters > n_records:
         raise DataError(
             f"n_clusters is {choices.n_clusters}, but there are fewer {choices.unit.many};"

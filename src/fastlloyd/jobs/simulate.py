@@ -1,4 +1,4 @@
-"""A federated run in this process, whose clients are dealt the records by chance: request,
+"""Federated run in this process, with records that are dealt to the clients at random: request,
 preparation and outcome.
 """
 
@@ -30,12 +30,12 @@ from fastlloyd.mechanisms.persons import max_clients
 
 @dataclass(frozen=True, kw_only=True)
 class FederationChoices:
-    """Choices of a federation, as plain values. The planner makes every choice that is None.
+    """Choices about a federation, as plain values. The planner makes every choice that is None.
 
     trust : "client-noise" or "server-noise". None means "server-noise" with preset="paper", and
         "client-noise" otherwise.
-    masks : "pairwise" or "group".
     max_dropouts, max_colluding, ring_bits : as in `Plan`.
+    masks : "pairwise" or "group".
     """
 
     trust: str | None = None
@@ -45,18 +45,28 @@ class FederationChoices:
     ring_bits: int | None = None
 
     def trust_mode(self, preset: str) -> TrustMode:
-        """Return the trust mode: the party that adds the noise. Raises PlanError."""
+        """Return the trust mode, which is the party that adds the noise.
+
+        preset : name of the preset.
+
+        Raises PlanError for an unknown trust mode.
+        """
         if self.trust is None:
             return TrustMode.SERVER_NOISE if preset == "paper" else TrustMode.CLIENT_NOISE
         return choose(TrustMode, self.trust, "trust")
 
     @property
     def chosen_masks(self) -> Masks | None:
-        """Return the named masks, or None. Raises PlanError."""
+        """Masks that were named, or None. Raises PlanError if the name is unknown."""
         return None if self.masks is None else choose(Masks, self.masks, "masks")
 
     def protocol(self, preset: str) -> ProtocolChoices:
-        """Return the choices for the planner. Raises PlanError."""
+        """Return the choices about the protocol, for the planner.
+
+        preset : name of the preset.
+
+        Raises PlanError for an unknown trust mode or unknown masks.
+        """
         return ProtocolChoices(
             trust=self.trust_mode(preset),
             max_dropouts=self.max_dropouts or 0,
@@ -68,10 +78,13 @@ class FederationChoices:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulateRequest:
-    """Request for a simulation. The fields are those of `FitRequest`.
+    """Request for a simulation. Fields without a line here are those of `FitRequest`.
 
-    drops : uploads that are lost, each as CLIENT@ROUND, or CLIENT@ROUND+ for a client that is
-        missing from then on; they must be chosen without looking at the records.
+    n_clients : number of clients.
+    federation : choices about the federation.
+    drops : losses of clients, as in `parse_drop`: CLIENT@ROUND for one lost upload, or
+        CLIENT@ROUND+ for a client that is missing from this round on. They must be chosen without a
+        look at the records.
     """
 
     records: Openable[TableSource]
@@ -88,9 +101,10 @@ class SimulateRequest:
         return [f"client-{number}" for number in range(1, self.n_clients + 1)]
 
     def prepare(self, faults: Faults | None = None, watch: Watch = nobody) -> "PreparedSimulation":
-        """Read what may be read, and plan the run; spends nothing.
+        """Open the records and design the plan. No budget is spent.
 
-        faults : those that the caller has noted before.
+        faults : faults that the caller found before, or None.
+        watch : function that receives events of the job.
 
         Raises Problems with every fault.
         """
@@ -118,7 +132,7 @@ class SimulateRequest:
     def _planned(
         self, source: TableSource, outside: Outside, drops: list[Drop], watch: Watch
     ) -> "PreparedSimulation":
-        """Design the plan, and look up the account."""
+        """Design the plan, and compute the balance of the account."""
         choices, account = self.choices, self.account
         settings, leaks = planned_settings(
             choices,
@@ -155,7 +169,11 @@ class SimulateRequest:
 
 
 class SimulationOutcome(NamedTuple):
-    """Result of the clients. The fields are those of `FitOutcome`."""
+    """Result of a simulation, and its cost. Fields without a line here are those of `FitOutcome`.
+
+    plan : plan that was run.
+    run : result that all clients share.
+    """
 
     plan: Plan
     run: ClientResult
@@ -165,7 +183,12 @@ class SimulationOutcome(NamedTuple):
 
 
 class PreparedSimulation(NamedTuple):
-    """Simulation before anything is spent; the fields are those of `PreparedFit`."""
+    """Simulation before any budget is spent. Fields without a line here are those of `PreparedFit`.
+
+    plan : plan that will be run.
+    identities : private key of each client, by name.
+    drops : losses of clients.
+    """
 
     request: SimulateRequest
     source: TableSource
@@ -178,7 +201,7 @@ class PreparedSimulation(NamedTuple):
     balance: tuple[Account, ...]
 
     def carry_out(self, watch: Watch = nobody) -> SimulationOutcome:
-        """Deal the records, charge the account and run the plan. Errors are those of
+        """Deal the records, charge the account and run the plan. Parameters and errors are those of
         `PreparedFit.carry_out`.
         """
         plan = self.plan

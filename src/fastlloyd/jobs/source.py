@@ -1,4 +1,4 @@
-"""The records of a job: files, an array or a collection of Dask, with one way to pass over them."""
+"""Records of a job: files, an array or a collection of Dask. All are read through one interface."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -46,15 +46,16 @@ UNKNOWN = Domain(features=("x",), lower=(-1.0,), upper=(1.0,))
 
 
 class Source(Protocol):
-    """Records that a job passes over.
+    """Records that a job reads in passes.
 
     columns : names of the features.
     names : the same, or None if the records have no names.
-    others : names of columns of the source that are not used.
-    has_ids : each row says whose it is.
-    drops_records : a record with a missing cell is left out.
-    clipped, dropped : numbers of records and values outside the bounds, and of records left out,
-        after a pass: private.
+    others : names of columns that are not used.
+    has_ids : whether each row has the id of its person.
+    drops_records : whether a record with a missing cell is left out.
+    clipped : after a pass, exact numbers of records and values outside the bounds. Do not publish
+        them.
+    dropped : after a pass, exact number of records that were left out. Do not publish it.
     """
 
     @property
@@ -73,7 +74,7 @@ class Source(Protocol):
     def dropped(self) -> int: ...  # noqa: D102
 
     def load(self) -> None:
-        """Read the records if they are few. Raises DataError."""
+        """Read the records if they are few. Raises DataError if a record is invalid."""
 
     def count(self, domain: Domain) -> int:
         """Return the exact number of records, or of persons if rows have ids. Do not publish it.
@@ -82,38 +83,47 @@ class Source(Protocol):
         """
 
     def check_number(self, cap: int, unit: Unit) -> None:
-        """Raise DataError if there are more records, or persons, than the cap and that is known
-        without a pass.
+        """Raise DataError if there are more records, or persons, than the cap. If their number is
+        not known without a pass, do nothing.
+
+        unit : unit that is counted, for the message.
         """
 
     def extremes(self) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest and the largest value of each feature: private."""
+        """Return the exact smallest and largest value of each feature, float64 (n_features,) each.
+        Do not publish them.
+        """
 
     def answering(
         self, run: AnyRun, outside: Outside, watch: Watch
     ) -> AbstractContextManager[AllRecords]:
-        """Return a context with the object that answers the queries of a run, on the grid of its
-        domain; with ids, each person counts once.
+        """Return a context that yields the object that answers the queries of a run. If rows have
+        ids, each person counts once.
+
+        run : mechanism of the run. Records become grid points of its domain.
+        outside : treatment of a value outside the bounds.
+        watch : function that receives events of the job.
         """
 
 
 class Openable(Protocol[S_co]):
-    """Records named by a request."""
+    """Records that a request names, and that can be opened."""
 
     def open(self) -> S_co:
-        """Open the records. Raises DataError or PlanError."""
+        """Return the opened records. Raises DataError or PlanError if they cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
     """Records of a file, a folder or a pattern, as a request names them.
 
-    path : as `open_records` takes it.
+    path : path of the records, as `open_records` takes it.
     features : names of the columns to use, or None for all.
-    missing : "refuse" or "drop", of a record with a missing cell.
-    unit_column : the column that says whose each row is, or None.
-    engine : workers that pass over the records, or None for this process.
-    holds_keys : as of `engines.started`.
+    missing : treatment of a record with a missing cell, "refuse" or "drop".
+    unit_column : name of the column with the id of each row's person, or None.
+    engine : name of the engine whose workers read the records, or None to read them in this
+        process.
+    holds_keys : as in `engines.started`.
     """
 
     path: str
@@ -124,7 +134,11 @@ class FileSource:
     holds_keys: bool = False
 
     def open(self) -> "TableSource":
-        """Open the records; `load` reads them if they are few. Raises DataError or PlanError."""
+        """Return the opened records. Call `load` on the result, to read them at once if they are
+        few.
+
+        Raises DataError or PlanError if they cannot be used.
+        """
         treatment = choose(Missing, self.missing, "missing")
         if self.engine is not None:
             check_engine(self.engine)
@@ -149,7 +163,7 @@ class ArrayRecords:
     values : real numbers (n, n_features).
     columns : names of the columns.
     ids : id of each row's person, or None.
-    check_finite : raise DataError for NaN or infinite values.
+    check_finite : function that raises DataError for NaN or infinite values.
     """
 
     n_ahead, dropped, others, source = 0, 0, (), "X"
@@ -166,7 +180,7 @@ class ArrayRecords:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, a private number."""
+        """Exact number of rows. Do not publish it."""
         return len(self.values)
 
     def blocks(self) -> Iterator[NDArray[Any]]:
@@ -174,7 +188,7 @@ class ArrayRecords:
         yield self.values
 
     def blocks_to_check(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield all records in one block, with the number of the first."""
+        """Yield all records in one block, with the number of the first record, from 1."""
         yield 1, self.values
 
     def check(self, block: Any, _first: int, /) -> None:
@@ -182,12 +196,26 @@ class ArrayRecords:
         self._check_finite(block)
 
     def place(self, record: int, /) -> str:
-        """Return the position of a record, for messages."""
+        """Return the position of a record, for messages.
+
+        record : number of the record, from 1.
+        """
         return numbered(record)
 
 
 class TableSource:
-    """`Source` of records in memory, or of a file that is read again in each pass."""
+    """`Source` of records in memory, or in a file that is read again in each pass.
+
+    records : the records.
+    grid : all records as grid points (n, n_features), if a run had them in memory, or None.
+
+    Parameters
+    ----------
+    engine : name of the engine whose workers read the records, or None.
+    drops_records : whether a record with a missing cell is left out.
+    has_names : whether the columns have names of their own.
+    holds_keys : as in `engines.started`.
+    """
 
     def __init__(
         self,
@@ -212,7 +240,9 @@ class TableSource:
         return self
 
     def load(self) -> None:
-        """Read the records if they are few and no engine passes over them. Raises DataError."""
+        """Read the records if they are few and no engine reads them. Raises DataError if a record
+        is invalid.
+        """
         if isinstance(self.records, RecordFile) and self._engine is None:
             self.records = at_once_if_few(self.records)
 
@@ -224,17 +254,21 @@ class TableSource:
 
     @property
     def clipped(self) -> Clipped:
-        """Numbers of records and values outside the bounds of the last run: private."""
+        """Exact numbers of records and values outside the bounds in the last run. Do not publish
+        them.
+        """
         found = self._far or self._rows
         return Clipped() if found is None else found.clipped
 
     @property
     def dropped(self) -> int:
-        """Exact number of records that were left out for missing cells. Do not publish it."""
+        """Exact number of records that were left out because of missing cells. Do not publish
+        it.
+        """
         return (self.records.dropped or 0) if self._far is None else self._far.dropped
 
     def count(self, domain: Domain) -> int:  # noqa: ARG002 - counted without a grid
-        """Return the number of records, or of persons: private."""
+        """Return the exact number of records, or of persons if rows have ids. Do not publish it."""
         records = self.records
         if not isinstance(records, RecordFile):
             ids = self._texts
@@ -245,8 +279,10 @@ class TableSource:
         return count_persons(ids for ids in blocks if ids is not None)
 
     def check_number(self, cap: int, unit: Unit) -> None:
-        """Raise DataError if there are more records, or persons, than the cap and that is known
-        without a pass.
+        """Raise DataError if there are more records, or persons, than the cap. For a file, do
+        nothing, because the number is known only after a pass.
+
+        unit : unit that is counted, for the message.
         """
         if not isinstance(self.records, RecordFile):
             check_cap(self.count(UNKNOWN), cap, unit)
@@ -264,8 +300,10 @@ class TableSource:
     ) -> GridRecords:
         """Return the records as grid points, for passes in this process.
 
+        domain : bounds and grid of the features.
+        outside : treatment of a value outside the bounds.
         report : as in `GridRecords`.
-        see : called with each block of the first pass, in original units.
+        see : function that is called with each block of the first pass, in original units.
         """
         records = self.records
         if see is not None and not isinstance(records, ArrayRecords):
@@ -277,8 +315,11 @@ class TableSource:
 
     @contextmanager
     def working(self, watch: Watch) -> "Iterator[Engine | None]":
-        """Start the workers of the engine, if there is one, and yield the engine. Raises
-        EngineError.
+        """Start the workers of the engine, and yield the engine. Without an engine, yield None.
+
+        watch : function that receives events of the job.
+
+        Raises EngineError if the engine cannot be used.
         """
         if self._engine is None or self._workers is not None:
             yield self._workers
@@ -298,9 +339,11 @@ class TableSource:
         watch: Watch,
         see: Callable[[Block], None] | None = None,
     ) -> Iterator[AllRecords]:
-        """Yield the object that answers the queries of a run; with ids, each person counts once.
+        """Yield the object that answers the queries of a run. If rows have ids, each person counts
+        once.
 
-        see : as in `on_grid`, but workers of an engine never call it.
+        run, outside, watch : as in `Source.answering`.
+        see : as in `on_grid`. Workers of an engine never call it.
         """
         records, self._far = self.records, None
         if self._engine is not None and isinstance(records, RecordFile):
@@ -329,7 +372,12 @@ class TableSource:
 
     @contextmanager
     def dealt(self, plan: Plan, outside: Outside, watch: Watch) -> Iterator[list[Records]]:
-        """Yield the records of each client of a simulation, in the order of the plan."""
+        """Yield the records of each client of a simulation, in the order of the plan.
+
+        plan : plan of the simulation.
+        outside : treatment of a value outside the bounds.
+        watch : function that receives events of the job.
+        """
         if not self.has_ids:
             with self.answering(plan.mechanism, outside, watch) as whole:
                 yield deal(plan, whole)
@@ -349,7 +397,13 @@ class TableSource:
 
 
 class CollectionSource:
-    """`Source` of a Dask collection, read by the cluster that this process is connected to."""
+    """`Source` of a Dask collection. The cluster that this process is connected to reads the
+    records.
+
+    X : the collection.
+    columns : names of the columns.
+    has_names : whether the columns have names of their own.
+    """
 
     has_ids, drops_records, dropped, others = False, False, 0, ()
 
@@ -367,11 +421,13 @@ class CollectionSource:
 
     @property
     def clipped(self) -> Clipped:
-        """Numbers of records and values outside the bounds, after a pass: private."""
+        """Exact numbers of records and values outside the bounds, after a pass. Do not publish
+        them.
+        """
         return Clipped() if self._records is None else self._records.clipped
 
     def count(self, domain: Domain) -> int:
-        """Return the exact number of records, after one pass on the grid of `domain`. Do not
+        """Return the exact number of records. It takes one pass, on the grid of `domain`. Do not
         publish it.
         """
         return self._on(domain).count()
@@ -380,7 +436,7 @@ class CollectionSource:
         """Do nothing, because the number is known only after a pass."""
 
     def extremes(self) -> tuple[FloatArray, FloatArray]:
-        """Raise PlanError: bounds are not taken from records of a cluster."""
+        """Raise PlanError, because bounds cannot be taken from records of a cluster."""
         raise PlanError(
             "bounds is missing: for a Dask collection X, state the smallest and largest value"
             " that each feature can have, from public knowledge",
@@ -389,7 +445,10 @@ class CollectionSource:
 
     @contextmanager
     def answering(self, run: AnyRun, outside: Outside, _watch: Watch) -> Iterator[AllRecords]:
-        """Yield the object that answers the queries of a run."""
+        """Yield the object that answers the queries of a run.
+
+        Raises PlanError unless values outside the bounds are clipped.
+        """
         if outside is not Outside.CLIP:
             raise PlanError(
                 "values of a Dask collection are always clipped; leave out the parameter outside"

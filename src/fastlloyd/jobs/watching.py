@@ -1,4 +1,6 @@
-"""Events of a job, for the parts that watch it: a bar, a line of a log, a page."""
+"""Events of a job, for its watches. A watch is a function that receives events, for example to move
+a progress bar or to write a log.
+"""
 
 import time
 from collections.abc import Callable
@@ -18,15 +20,16 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepBegan(Event, frozen=True, kw_only=True):
-    """Start of a long step without known progress.
-    what : in words.
+    """Event: a long step begins, and its progress is not known.
+
+    what : the step, in words.
     """
 
     what: str
 
 
 class RunBegan(Event, frozen=True, kw_only=True):
-    """Start of the rounds of a mechanism."""
+    """Event: the rounds of a mechanism begin."""
 
     mechanism: AnyRun
 
@@ -39,8 +42,10 @@ class StepEnded(Event, frozen=True, kw_only=True):
 
 
 class RoundAnswered(Event, frozen=True, kw_only=True):
-    """Exact answer of a round, whose noise is about to be drawn.
-    number : from 1.
+    """Event: the exact answer of a round is known, and its noise is about to be drawn.
+
+    number : number of the round, from 1.
+    n_rounds : number of all rounds.
     """
 
     number: int
@@ -48,11 +53,13 @@ class RoundAnswered(Event, frozen=True, kw_only=True):
 
 
 class PassProgressed(Event, frozen=True, kw_only=True):
-    """Progress of a pass over the records.
+    """Event: a pass over the records has come further. Its progress is either `n_records`, or the
+    two numbers of pieces.
 
-    number : of the pass, from 1.
-    n_records : read so far, an exact number, which is private; or n_pieces of n_all_pieces that
-        workers have read.
+    number : number of the pass, from 1.
+    n_records : exact number of records read so far. Do not publish it.
+    n_pieces : number of pieces that workers have read so far.
+    n_all_pieces : number of all pieces.
     """
 
     number: int
@@ -62,15 +69,15 @@ class PassProgressed(Event, frozen=True, kw_only=True):
 
 
 class PassEnded(Event, frozen=True, kw_only=True):
-    """End of the present pass over the records, also when given up."""
+    """Event: the present pass over the records has ended, or was given up."""
 
 
 class RecordsFound(Event, frozen=True, kw_only=True):
-    """End of the first pass over the records.
+    """Event: the first pass over the records has ended. Do not publish the exact numbers.
 
-    dropped, clipped : exact numbers of records that were left out, and of records and values
-        outside the bounds: private.
-    seconds : of the pass.
+    dropped : exact number of records that were left out.
+    clipped : exact numbers of records and values outside the bounds.
+    seconds : duration of the pass.
     """
 
     dropped: int
@@ -79,8 +86,10 @@ class RecordsFound(Event, frozen=True, kw_only=True):
 
 
 class BudgetCharged(Event, frozen=True, kw_only=True):
-    """Charge of the job in the ledger.
+    """Event: the job was charged in the ledger.
+
     accounts : sums of the data set, including this job.
+    counted : place in the ledger at which the job counts.
     """
 
     accounts: tuple[Account, ...]
@@ -88,26 +97,28 @@ class BudgetCharged(Event, frozen=True, kw_only=True):
 
 
 class BoundsFound(Event, frozen=True, kw_only=True):
-    """Bounds found by the first stage, under its guarantee."""
+    """Event: the first stage has found bounds. They are protected by its guarantee."""
 
     mechanism: BoundsMechanism
     bounds: FoundBounds
 
 
 class LedgerNoted(Event, frozen=True, kw_only=True):
-    """Note of the ledger for its holder.
-    sentence : for people.
+    """Event: the ledger has a note for its holder.
+
+    sentence : the note.
     """
 
     sentence: str
 
 
 class EngineStarted(Event, frozen=True, kw_only=True):
-    """Start of an engine's workers.
+    """Event: the workers of an engine have started.
 
-    name : of the engine, as in the request.
-    is_elsewhere : whether they may be on other machines, whose owner must know that they handle
-        records.
+    name : name of the engine, as in the request.
+    n_workers : number of workers.
+    is_elsewhere : whether the workers may be on other machines. Their owner must know that they
+        process records.
     """
 
     name: str
@@ -119,18 +130,20 @@ Watch = Callable[[Any], None]
 
 
 def nobody(_event: Event) -> None:
-    """Watch nothing."""
+    """Do nothing. This is the watch of a job that is not watched."""
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it
-    """Stop of a pass by the owner; the step that needed it never happened."""
+    """Stop of a pass, because the owner asked for it. The step that needed the pass never
+    happened.
+    """
 
 
 class StoppableWatch:
-    """Watch that, once stopped, ends the pass in progress and every later one.
+    """Watch that can be stopped. Then it ends the pass in progress, and every later pass.
 
     present : last event of the pass in progress, or None.
-    since : start of that pass, by `time.monotonic`.
+    since : start of that pass, in seconds of `time.monotonic`.
     """
 
     def __init__(self, watch: Watch = nobody) -> None:
@@ -139,7 +152,7 @@ class StoppableWatch:
         self.since = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Pass the event on. Raises Stopped in a pass, once stopped."""
+        """Pass the event to the watch. Raises Stopped during a pass, after `stop` was called."""
         match event:
             case PassProgressed():
                 if self._is_stopped:
@@ -151,5 +164,5 @@ class StoppableWatch:
         self._watch(event)
 
     def stop(self) -> None:
-        """Stop the pass at its next block; any thread may call this."""
+        """Stop the pass at its next block of records. Any thread may call this."""
         self._is_stopped = True
