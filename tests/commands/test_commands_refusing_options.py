@@ -60,7 +60,7 @@ def test_a_share_of_the_loss_that_is_none_is_refused(
     assert not Path("result").exists()
     code, _, err = fastlloyd(*command, *PUBLIC, "--loss-share", "0.1")
     assert code == 2
-    assert "--loss-share is for a private estimate of the loss" in err
+    assert "--loss-share has an effect only with" in err
 
 
 K2 = ("-k", "2")
@@ -100,16 +100,16 @@ REFUSED = {
     ),
     "epsilon of 0": ((*FIT, "--epsilon", "0"), "epsilon is 0"),
     "epsilon below 0": ((*FIT, "--epsilon=-1"), "epsilon is -1"),
-    "epsilon of nan": ((*FIT, "--epsilon", "nan"), "epsilon is nan"),
-    "epsilon of inf": ((*FIT, "--epsilon", "inf"), "epsilon is inf"),
+    "epsilon of nan": ((*FIT, "--epsilon", "nan"), "--epsilon is 'nan'; expected a number"),
+    "epsilon of inf": ((*FIT, "--epsilon", "inf"), "--epsilon is 'inf'; expected a number"),
     "epsilon of text": ((*FIT, "--epsilon", "one"), "--epsilon is 'one'; expected a number"),
     "k of text": (
         ("fit", "data.csv", "-k", "four"),
-        "--n-clusters is 'four'; expected an integer, 1 or more",
+        "--n-clusters is 'four'; expected a whole number, 1 or more",
     ),
     "clients without end": (
         (*SIMULATE[:-1], "2000"),
-        "--clients is '2000'; expected an integer from 1 to 1000",
+        "--clients is '2000'; expected a whole number from 1 to 1000",
     ),
     "columns twice": (
         (*FIT, "--columns", "age", "--columns", "dose"),
@@ -125,7 +125,7 @@ REFUSED = {
     "clipping and not": ((*FIT, "--clipping", "--no-clipping"), "--clipping is given 2 times"),
     "delta of 1": ((*FIT, "--delta", "1"), "delta is 1"),
     "delta of 0": ((*FIT, "--delta", "0"), "delta is 0"),
-    "delta of nan": ((*FIT, "--delta", "nan"), "delta is nan"),
+    "delta of nan": ((*FIT, "--delta", "nan"), "--delta is 'nan'; expected a number"),
     "delta without use": (
         (*FIT, "--algorithm", "sulloyd", "--delta", "1e-6"),
         "--delta has no effect: sulloyd has",
@@ -160,7 +160,7 @@ REFUSED = {
         ("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "age=0:100,dose=0:5,x=0:1"),
         "'x'",
     ),
-    "bounds of nan": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "nan:5"), "finite"),
+    "bounds of nan": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "nan:5"), "LO:HI"),
     "bounds of text": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "wide"), "LO:HI"),
     "bounds in no file": (
         ("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "none.toml"),
@@ -217,7 +217,7 @@ REFUSED = {
     ),
     "alpha of 0": ((*FIT, "--alpha", "0"), "alpha"),
     "no iterations": ((*FIT, "--iterations", "0"), "--iterations"),
-    "min-count of nan": ((*FIT, *PAPERS, "--min-count", "nan"), "min_count"),
+    "min-count of nan": ((*FIT, *PAPERS, "--min-count", "nan"), "--min-count is 'nan'"),
     "min-count below 0": ((*FIT, *PAPERS, "--min-count=-1"), "min_count"),
     "cap of 0": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "0"), "n_records is 0"),
     "none expected": (

@@ -345,9 +345,9 @@ def test_reading_is_allowed_while_a_run_has_the_store_and_setting_is_not(
     [
         (["--dataset", "two words", "--epsilon", "1", "--delta", "0"], "dataset is 'two words'"),
         (["--dataset", "a", "--epsilon", "0", "--delta", "0"], "epsilon is 0"),
-        (["--dataset", "a", "--epsilon", "nan", "--delta", "0"], "epsilon is nan"),
+        (["--dataset", "a", "--epsilon", "nan", "--delta", "0"], "epsilon is 'nan'"),
         (["--dataset", "a", "--epsilon", "1", "--delta", "1"], "delta is 1"),
-        (["--dataset", "a", "--epsilon", "1", "--delta", "nan"], "delta is nan"),
+        (["--dataset", "a", "--epsilon", "1", "--delta", "nan"], "delta is 'nan'"),
         (["--dataset", "a", "--epsilon", "1"], "--delta"),
     ],
 )
@@ -664,7 +664,7 @@ def test_a_limit_on_what_has_no_bound_says_so(
         assert "have no finite epsilon" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("delta", ["1", "-1e-9", "nan", "inf"])
+@pytest.mark.parametrize("delta", ["1", "-1e-9"])
 def test_a_delta_that_is_none_is_refused(
     store: Path, delta: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

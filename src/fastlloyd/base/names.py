@@ -12,6 +12,7 @@ from fractions import Fraction
 from numbers import Number
 from typing import TypeVar
 
+from fastlloyd.base.numerals import REAL
 from fastlloyd.errors import DataError, PlanError
 
 E = TypeVar("E", bound=enum.Enum)
@@ -159,9 +160,7 @@ def fraction(value: float | Fraction | str, field: str) -> Fraction:
     Raises PlanError. The message names the field.
     """
     text = str(value) if isinstance(value, str | Number) else ""
-    if re.fullmatch(
-        r"[-+]?[0-9.]{1,40}(e[-+]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", text, re.IGNORECASE
-    ):
+    if len(text) <= 100 and re.fullmatch(rf"{REAL}|[0-9]+/[0-9]+", text):
         with suppress(ValueError, ZeroDivisionError):
             return Fraction(text)
     raise PlanError(f"{field} is {shown(value)}; expected a number such as 0.8")

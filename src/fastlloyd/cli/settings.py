@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import asdict, replace
 
 from fastlloyd.base.names import choose
+from fastlloyd.base.numerals import expected_whole, whole
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.cli.mechanism_options import GuaranteeOptions, PlanOptions
 from fastlloyd.cli.network_options import NetworkOptions, StudyOptions
@@ -219,6 +220,9 @@ def given_timeouts(network: NetworkOptions, usual: Timeouts) -> dict[str, int]:
 
 def _split(text: str, what: str, form: str) -> tuple[str, int]:
     name, _, cap = text.rpartition(":")
-    if not (cap.isascii() and cap.isdigit() and len(cap) < 20):
-        raise PlanError(f"{what} {text!r:.100} is not of the form {form}")
-    return name, int(cap)
+    try:
+        return name, whole(cap)
+    except ValueError:
+        raise PlanError(
+            f"{what} {text!r:.100} is not of the form {form}; the cap is {expected_whole()}"
+        ) from None

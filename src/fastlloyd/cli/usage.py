@@ -7,13 +7,15 @@ import functools
 import inspect
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from fastlloyd.base import numerals
 from fastlloyd.base.names import nearest
+from fastlloyd.errors import FastLloydError, Problems
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -66,24 +68,30 @@ class Group(_Plain, TyperGroup):
 
 
 class Command(_Plain, TyperCommand):
-    """A command that takes every option once, and says in plain words what is wrong with one."""
+    """A command that takes every option once, reads numbers strictly, and says in plain words all
+    that is wrong with its options.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line. Raises `UsageError`."""
-        given, left = dict[str, Any](), list[str]()
+        """Parse the command line. Raises `UsageError`, or `Problems` for several faults."""
+        left = list[str]()
         try:
             given, left, order = self.make_parser(ctx).parse_args(args=list(args))
             _refuse_repeated(order)
+            asks_for_help = any(getattr(option, "is_eager", False) for option in order)
+            if not (asks_for_help or ctx.resilient_parsing):  # the latter completes a line
+                _refuse([*_missing(given, self.params), *_bad_numbers(given, order, self.callback)])
             return super().parse_args(ctx, args)
         except UsageError as error:
-            sentence = (
-                _unknown_option(error, self.params)
-                or _missing(error)
-                or _bad_number(error, self.callback, given)
-            )
-            if sentence := sentence or _left_over(left, self.params):
+            if sentence := _unknown_option(error, self.params) or _left_over(left, self.params):
                 raise UsageError(sentence) from None
             raise
+
+
+def _refuse(sentences: Sequence[str]) -> None:
+    """Raise Problems if there are sentences about faults of options."""
+    if sentences:
+        raise Problems(list(map(FastLloydError, sentences)))
 
 
 def _refuse_repeated(order: Iterable[Any]) -> None:
@@ -124,36 +132,50 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
     )
 
 
-def _missing(error: Exception) -> str:
-    """Return a sentence that names the missing option or argument, or "" for another error."""
-    needed = getattr(error, "param", None)
-    if type(error).__name__ != "MissingParameter" or needed is None:
-        return ""
-    name = needed.metavar if needed.param_type_name == "argument" else _name(needed)
-    what = needed.help.partition(". ")[0].removesuffix(".")
-    return f"{name} is missing ({what[:1].lower()}{what[1:]}); --help says more"
+def _missing(given: Mapping[str, Any], params: Iterable[Any]) -> Iterator[str]:
+    """Yield a sentence for each option or argument that is needed and not given."""
+    for needed in params:
+        if not needed.required or given.get(needed.name) not in (None, (), []):
+            continue
+        name = needed.metavar if needed.param_type_name == "argument" else _name(needed)
+        what = needed.help.partition(". ")[0].removesuffix(".")
+        yield f"{name} is missing ({what[:1].lower()}{what[1:]}); --help says more"
 
 
-def _bad_number(error: Exception, command: Any, given: dict[str, Any]) -> str:
-    """Return a sentence with the expected number or range, or "" for another error."""
-    option = getattr(error, "param", None)
-    if (
-        option is None
-        or given.get(option.name) is None
-        or not isinstance(text := given[option.name], str)
-    ):
-        return ""
-    annotation = inspect.signature(command).parameters[option.name].annotation
+def _bad_numbers(given: Mapping[str, Any], order: Iterable[Any], command: Any) -> Iterator[str]:
+    """Yield a sentence for each given option whose text is not the number that it takes."""
+    parameters = inspect.signature(command).parameters
+    for option in dict.fromkeys(order):
+        kind, info = _annotation(parameters[option.name].annotation)
+        if kind is None:
+            continue
+        texts = given[option.name]
+        for text in [texts] if isinstance(texts, str) else texts:
+            if not _is_number(text, kind, info):
+                expected = numerals.expected_whole if kind is int else numerals.expected_real
+                yield f"{_name(option)} is {text!r:.80}; expected {expected(info.min, info.max)}"
+
+
+def _annotation(annotation: Any) -> tuple[type[int] | type[float] | None, Any]:
+    """Return the kind of number of a parameter, or None, and what typer knows of it."""
+    if typing.get_origin(annotation) is not Annotated:
+        return None, None
     kind, info = typing.get_args(annotation)[:2]
     kinds = {kind, *typing.get_args(kind)}
-    if not kinds & {int, float}:
-        return ""
-    expected = "an integer" if int in kinds else "a number"
-    if info.max is not None:
-        expected += f" from {info.min} to {info.max}"
-    elif info.min is not None:
-        expected += f", {info.min} or more"
-    return f"{_name(option)} is {text!r:.80}; expected {expected}"
+    return (int if int in kinds else float if float in kinds else None), info
+
+
+def _is_number(text: str, kind: type[int] | type[float], info: Any) -> bool:
+    """Return whether the text is a number of this kind within its range, or the word inf if the
+    option takes it.
+    """
+    if text == "inf" and text in (info.metavar or "").split("|"):
+        return True
+    try:
+        number = numerals.whole(text) if kind is int else numerals.real(text)
+    except ValueError:
+        return False
+    return (info.min is None or number >= info.min) and (info.max is None or number <= info.max)
 
 
 def _left_over(left: list[str], params: Iterable[Any]) -> str:

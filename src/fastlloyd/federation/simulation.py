@@ -9,10 +9,12 @@ the records.
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import msgspec
 
+from fastlloyd.base.numerals import whole
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.errors import FastLloydError, PlanError
 from fastlloyd.federation.dealing import cap_of_each
@@ -54,15 +56,16 @@ def parse_drop(text: str, names: Sequence[str]) -> Drop:
 
     Raises PlanError for another text or an unknown client.
     """
-    match = DROP.fullmatch(text.strip())
+    match = DROP.fullmatch(text)
     if match is None:
         raise PlanError(
             f"drop {text!r:.80} is not of the form CLIENT@ROUND, such as {names[-1]}@2 or"
             f" {names[-1]}@2+"
         )
     client = match["client"]
-    if client not in names and client.isdecimal() and 1 <= int(client) <= len(names):
-        client = names[int(client) - 1]
+    with suppress(ValueError):
+        if client not in names and 1 <= (number := whole(client)) <= len(names):
+            client = names[number - 1]
     if client not in names:
         raise PlanError(
             f"drop {text!r:.80} names no client of this run; there are {', '.join(names[:20])}"

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from fastlloyd.base.names import choose, fraction
+from fastlloyd.base.numerals import whole
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Scaling
 from fastlloyd.clustering.packing import RadiusSearch
@@ -252,4 +253,7 @@ def refuse_private(choices: ClusteringChoices) -> None:
 
 def _whole_number(text: str) -> int:
     """Return the number that a text of digits states, or 0 for another text."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    try:
+        return whole(text)
+    except ValueError:
+        return 0

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import tomli_w
 
 from fastlloyd.base.names import listing, refuse_repeated, split_list, unknown_name
+from fastlloyd.base.numerals import real
 from fastlloyd.errors import DataError, PlanError
-from fastlloyd.records.cells import floats
 from fastlloyd.records.declared import AMBIGUOUS, Holds, content
 from fastlloyd.records.files import opened
 from fastlloyd.records.in_memory import frame_of, guarded, matrix
@@ -293,7 +293,9 @@ def _stated(text: str, columns: Sequence[str]) -> dict[str, _Interval]:
             )
     pairs = [item.rpartition("=") for item in items]
     refuse_repeated([name.strip() for name, _, _ in pairs], f"bounds {text!r}")
-    return {name.strip(): _interval(interval, repr(name.strip())) for name, _, interval in pairs}
+    return {
+        name.strip(): _interval(interval.strip(), repr(name.strip())) for name, _, interval in pairs
+    }
 
 
 def _bounds_in_toml(path: str, columns: Sequence[str]) -> dict[str, _Interval]:
@@ -340,7 +342,7 @@ def _interval_in_toml(ends: object, where: str) -> _Interval:
 
 def _interval(text: str, where: str, instead: str = "") -> _Interval:
     with suppress(ValueError):
-        lower, upper = floats(text.split(":"))
+        lower, upper = map(real, text.split(":"))
         return lower, upper
     raise DataError(
         f"bounds of {where}: expected LO:HI, two numbers such as 0:120{instead}, got {text!r}"

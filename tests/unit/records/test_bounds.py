@@ -93,9 +93,9 @@ def test_one_interval_is_for_every_column(interval: tuple[float, float], d: int)
             "age=0:1,bmi=3:3",
             "a feature whose bounds are equal carries no information: drop the column or widen",
         ),
-        ("0:inf", "must be finite"),
-        ("nan:1", "must be finite"),
-        ("age=0:1,bmi=-1e999:0", "must be finite"),
+        ("0:inf", "expected LO:HI"),
+        ("nan:1", "expected LO:HI"),
+        ("age=0:1,bmi=-1e999:0", "expected LO:HI"),
         ("-1e308:1e308", "so must their difference"),
         (
             "age=0:1,bmj=0:1",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from fastlloyd.base import numerals
 from fastlloyd.base.files import check_destination, to_json, write_folder
 from fastlloyd.base.names import choose, split_list
 from fastlloyd.cli import terminal
@@ -151,13 +152,12 @@ def advise(
 
 
 def _parse_epsilons(text: str) -> list[float]:
-    from fastlloyd.records.cells import floats
-
     try:
-        return sorted(floats(split_list(text)))
+        return sorted(map(numerals.real, split_list(text)))
     except ValueError:
         raise BudgetError(
-            f"epsilons {text!r:.100}: expected numbers separated by commas, such as 0.5,1,2"
+            f"epsilons {text!r:.100}: expected numbers separated by commas, such as 0.5,1,2, each"
+            " with at most one decimal point"
         ) from None
 
 

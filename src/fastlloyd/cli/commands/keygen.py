@@ -250,8 +250,8 @@ PemFolder = Annotated[
 
 
 def pem(*, key: Key, out: PemFolder = Path(), passphrase_file: PassphraseFile = None) -> None:
-    """Write certificate and TLS key of an identity as PEM, for a monitor on this machine. The key
-    is not encrypted.
+    """Write the certificate and the TLS key of an identity as PEM files, for a program on this
+    machine that monitors the server. The key is not encrypted.
     """
     identity, _ = _load(key, passphrase_file)
     certificate, secret = out / f"{identity.name}.pem", out / f"{identity.name}.key"

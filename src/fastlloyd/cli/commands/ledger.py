@@ -108,7 +108,8 @@ RunId = Annotated[str, typer.Option(help="Id of the run, as its plan shows it.",
 Epsilon = Annotated[
     float,
     typer.Option(
-        help="Largest epsilon that all runs together may spend; inf lifts the limit.", metavar="E"
+        help="Largest epsilon that all runs together may spend; inf lifts the limit.",
+        metavar="E|inf",
     ),
 ]
 NewDataSet = Annotated[
