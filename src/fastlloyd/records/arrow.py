@@ -25,11 +25,13 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow_ids import check_ids, ids_in
+from fastlloyd.records.arrow_texts import check_texts, text_cells
 from fastlloyd.records.columns import Columns, chosen, unit_place
 from fastlloyd.records.declared import Content, content
 from fastlloyd.records.ids import Ids
 from fastlloyd.records.reader import BLOCK_CELLS, Missing, Reader
 from fastlloyd.records.table import ColumnBlock, with_ids
+from fastlloyd.records.text_cells import CellBlock
 
 _EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22
 _LARGEST_POWER = 22
@@ -70,6 +72,7 @@ class ArrowRecords(Reader):
     missing: Missing
     unit: tuple[str, ...] = ()
     ids: str | None = None
+    text_columns: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -83,12 +86,15 @@ class ArrowRecords(Reader):
         n_rows: int | None,
         missing: Missing,
         unit: str | None,
+        text_columns: frozenset[str] = frozenset(),
     ) -> ArrowRecords:
         """Return the records with the chosen columns of a schema.
 
         batches : function that yields the batches with the columns of the given names.
         what : name of the format in messages.
         unit : name of the column of the ids, or None.
+        text_columns : names of the chosen columns that are read as text. They hold text, categories
+            of text, integers or dates.
 
         Raises DataError for a chosen column that is not numeric. The message names the numeric
         columns. Also raises DataError for ids that are neither text nor integers.
@@ -99,10 +105,13 @@ class ArrowRecords(Reader):
             names, columns, source, "schema", lambda i: said[i].is_numbers, unit, index
         )
         for i in indices:
-            if not said[i].is_numbers:
+            if names[i] in text_columns:
+                check_texts(schema.types[i], names[i], source)
+            elif not said[i].is_numbers:
                 numeric = [names[j] for j in range(len(names)) if said[j].is_numbers]
                 raise no_numbers(source, names[i], said[i], numeric, choice=columns is None)
-        taken, kinds = tuple(names[i] for i in indices), [schema.types[i] for i in indices]
+        taken = tuple(names[i] for i in indices)
+        kinds = [schema.types[i] for i in indices if names[i] not in text_columns]
         at = unit_place(names, unit, source)
         of_ids = () if at is None else (names[at],)
         types = load("pyarrow.types", source)
@@ -118,6 +127,7 @@ class ArrowRecords(Reader):
             missing=missing,
             unit=of_ids,
             ids=None if at is None else check_ids(schema.types[at], names[at], source),
+            text_columns=text_columns,
         )
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
@@ -134,6 +144,20 @@ class ArrowRecords(Reader):
                 yield from map(self._as_it_is, batches)
             else:
                 yield from self._joined(batches, size)
+
+    def cells(self) -> Iterator[CellBlock]:
+        """Yield each batch column by column, with NaN or the code -1 for null."""
+        for arrays in map(self._arrays, self._sound_batches()):
+            with errors(self.source, self.what):
+                yield CellBlock(
+                    [
+                        text_cells(array)
+                        if name in self.text_columns
+                        else np.asarray(numbers_or_nan(array), dtype=np.float64)
+                        for name, array in zip(self.columns, arrays, strict=False)
+                    ],
+                    self._ids([arrays]),
+                )
 
     def _arrays(self, batch: Any) -> list[Any]:
         place = batch.schema.get_field_index

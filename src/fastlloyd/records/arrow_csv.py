@@ -12,17 +12,21 @@ from __future__ import annotations
 import csv
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fastlloyd.records.arrow import load, numbers, numbers_or_nan
 from fastlloyd.records.arrow_ids import texts_in
+from fastlloyd.records.arrow_texts import text_cells
 from fastlloyd.records.cells import WORDS
 from fastlloyd.records.reader import Missing
 from fastlloyd.records.table import ColumnBlock
+from fastlloyd.records.text_cells import CellBlock
 
 _MOST_THREADS = 8  # each has a chunk and its numbers in memory
 # of all threads: Arrow keeps some kilobytes for each, most of them for the words below
@@ -38,7 +42,7 @@ _SPELLED = sorted(
 _MISSING = {Missing.REFUSE: [], Missing.DROP: [*_SPELLED, "NaN", " NaN"]}
 
 # a chunk, those that follow it, and its numbers
-Parsed = tuple[bytes, Iterator[bytes], ColumnBlock | None]
+Parsed = tuple[bytes, Iterator[bytes], ColumnBlock | CellBlock | None]
 
 
 class ArrowText:
@@ -49,6 +53,7 @@ class ArrowText:
     chosen : numbers of the columns to read.
     missing : treatment of missing cells.
     unit : number of the column of ids, or None.
+    texts : those of the chosen columns that are read as text.
     """
 
     def __init__(
@@ -58,16 +63,18 @@ class ArrowText:
         chosen: Sequence[int],
         missing: Missing,
         unit: int | None = None,
+        texts: Collection[int] = (),
     ) -> None:
         self._pa, self._csv = load("pyarrow", "Arrow"), load("pyarrow.csv", "Arrow")
         names = list(map(str, range(width)))
         self._names, self._chosen, self._missing = names, [names[i] for i in chosen], missing
         of_ids = [] if unit is None else [names[unit]]
+        self._texts = [names[i] for i in texts]
         self._parsing = self._csv.ParseOptions(delimiter=delimiter)
         self._converting = self._csv.ConvertOptions(
             include_columns=[*self._chosen, *of_ids],
             column_types=dict.fromkeys(self._chosen, self._pa.float64())
-            | dict.fromkeys(of_ids, self._pa.string()),
+            | dict.fromkeys([*of_ids, *self._texts], self._pa.string()),
             null_values=_MISSING[missing],
         )
         mark = re.escape(delimiter.encode())
@@ -81,7 +88,7 @@ class ArrowText:
 
         Other threads parse the next chunks. None means that Python's parser must decide.
         """
-        waiting = deque[tuple[bytes, Future[ColumnBlock | None]]]()
+        waiting = deque[tuple[bytes, Future[ColumnBlock | CellBlock | None]]]()
         n_threads = max(
             1, min(self._pa.cpu_count(), _MOST_THREADS, _MOST_COLUMNS // len(self._chosen))
         )
@@ -97,7 +104,7 @@ class ArrowText:
                 for _, unread in waiting:
                     unread.cancel()
 
-    def parse(self, chunk: bytes) -> ColumnBlock | None:
+    def parse(self, chunk: bytes) -> ColumnBlock | CellBlock | None:
         """Return the numbers in a chunk of lines, with NaN for a missing cell.
 
         Returns None if Python's parser must decide.
@@ -115,16 +122,30 @@ class ArrowText:
             return None
         columns = [column.chunk(0) for column in table.columns]
         columns, of_ids = columns[: len(self._chosen)], columns[len(self._chosen) :]
+        texts = {
+            name: text_cells(column)
+            for name, column in zip(self._chosen, columns, strict=True)
+            if name in self._texts
+        }
+        columns = [
+            column for i, column in zip(self._chosen, columns, strict=True) if i not in texts
+        ]
         ids = texts_in(of_ids[0]) if of_ids else None
         if ids is not None and (ids.missing() | ids.begin_with_a_space()).any():
             return None
+        arrays = self._finite(columns)
+        if arrays is None:
+            return None
+        if not texts:
+            return ColumnBlock(arrays, ids)
+        left = iter(arrays)
+        return CellBlock([texts[i] if i in texts else next(left) for i in self._chosen], ids)
+
+    def _finite(self, columns: Sequence[Any]) -> list[npt.NDArray[np.float64]] | None:
+        """Return the numbers of columns, or None if Python's parser must decide on one of them."""
         if self._missing is Missing.REFUSE:
             arrays = list(map(numbers, columns))
-            return (
-                ColumnBlock(arrays, ids)
-                if all(np.isfinite(array).all() for array in arrays)
-                else None
-            )
+            return arrays if all(np.isfinite(array).all() for array in arrays) else None
         arrays = [numbers_or_nan(column) for column in columns]
         # other words for NaN are left to Python's parser
         n_missing = [np.count_nonzero(np.isnan(array)) for array in arrays]
@@ -132,7 +153,7 @@ class ArrowText:
             np.isinf(array).any() for array in arrays
         ):
             return None
-        return ColumnBlock(arrays, ids)
+        return arrays
 
     def _is_plain(self, chunk: bytes) -> bool:
         """Return whether both parsers split the chunk alike.

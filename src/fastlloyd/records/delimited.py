@@ -24,6 +24,7 @@ from fastlloyd.records.ids import MISSING, TextIds
 from fastlloyd.records.lines import Row, RowSplitter, chunks
 from fastlloyd.records.reader import NOT_FINITE, NOT_THERE, Missing, Reader, wrong_cells
 from fastlloyd.records.table import ColumnBlock, with_ids
+from fastlloyd.records.text_cells import CellBlock, TextCells, cells_of
 
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
@@ -58,6 +59,7 @@ class DelimitedFile(Reader):
     columns : names of the chosen columns, None for all columns, or NUMERIC.
     missing : treatment of a record with a missing cell.
     unit : name of the column of the ids, or None.
+    text_columns : names of the chosen columns that are read as text. `cells` yields them.
 
     Raises DataError if the file cannot be read or has no records, or if a row has too few or too
     many cells. Also raises DataError for a chosen cell that is no finite number, or is missing and
@@ -68,8 +70,14 @@ class DelimitedFile(Reader):
     n_rows = None
 
     def __init__(
-        self, path: str, columns: Columns, missing: Missing, unit: str | None = None
+        self,
+        path: str,
+        columns: Columns,
+        missing: Missing,
+        unit: str | None = None,
+        text_columns: frozenset[str] = frozenset(),
     ) -> None:
+        self._text_columns = text_columns
         self._path, self._missing, self._once = path, missing, is_pipe(path)
         # who has chosen, or has a plan that did, cannot choose others
         self._way_out = CHOOSE if columns is None else EMPTY
@@ -94,6 +102,7 @@ class DelimitedFile(Reader):
         if (
             where == path
             and head
+            and not self._text_columns
             and not any(is_number(cell) or is_missing(cell) for cell in head[0][1])
         ):
             # only because nothing in it is a number does the first line pass for names, which
@@ -113,6 +122,8 @@ class DelimitedFile(Reader):
             raise DataError(f"{path}: the file has a header and no records")
         self.names = tuple(names)
         self.columns = tuple(names[i] for i in self._chosen)
+        self._texts = [i for i in self._chosen if names[i] in self._text_columns]
+        self._measured = [i for i in self._chosen if names[i] not in self._text_columns]
         self._unit = unit_place(names, unit, where)
         self.ids = None if unit is None else TextIds.kind
         self._delimiter = parser.delimiter
@@ -124,6 +135,16 @@ class DelimitedFile(Reader):
         """Yield the records from the beginning, float64 (n_i, n_features), with NaN for a missing
         cell.
         """
+        for block in self._pass():
+            if isinstance(block, CellBlock):
+                raise AssertionError("columns of text are read by `cells`")  # noqa: TRY004
+            yield block
+
+    def cells(self) -> Iterator[CellBlock]:
+        """Yield the records from the beginning, column by column."""
+        yield from map(cells_of, self._pass())
+
+    def _pass(self) -> Iterator[RealArray | ColumnBlock | CellBlock]:
         source = self._chunks()
         coming: Iterator[bytes] = source
         if self._once:
@@ -186,15 +207,31 @@ class DelimitedFile(Reader):
             further = chain([chunk], coming)
             if len(self.names) > 1 and extras.optional("pyarrow.csv") is not None:
                 yield from ArrowText(
-                    self._delimiter, len(self.names), self._chosen, self._missing, self._unit
+                    self._delimiter,
+                    len(self.names),
+                    self._chosen,
+                    self._missing,
+                    self._unit,
+                    self._texts,
                 ).parsed(further)
             else:
                 yield from ((chunk, coming, None) for chunk in further)
 
-    def _of_rows(self, rows: Iterator[Row]) -> Iterator[RealArray | ColumnBlock]:
+    def _of_rows(self, rows: Iterator[Row]) -> Iterator[RealArray | ColumnBlock | CellBlock]:
         n = max(1, BLOCK_CELLS // len(self.names))
         while block := list(islice(rows, n)):
-            yield with_ids(self._numbers(block), self._ids(block))
+            numbers, ids = self._numbers(block), self._ids(block)
+            if not self._texts:
+                yield with_ids(numbers, ids)
+                continue
+            left = iter(np.ascontiguousarray(numbers.T))
+            yield CellBlock(
+                [
+                    TextCells.of(cells[i] for _, cells in block) if i in self._texts else next(left)
+                    for i in self._chosen
+                ],
+                ids,
+            )
 
     def _ids(self, rows: Sequence[Row]) -> TextIds | None:
         """Return the ids of checked records, or None without ids. Raises DataError for a missing
@@ -208,16 +245,18 @@ class DelimitedFile(Reader):
         return ids
 
     def _numbers(self, rows: Sequence[Row]) -> npt.NDArray[np.float64]:
-        """Return the chosen cells, float64 (n, n_chosen), with NaN for a missing cell.
+        """Return the chosen cells of numbers, float64 (n, number of columns), with NaN for a
+        missing cell.
 
         Raises DataError for the first fault. A missing cell costs as much time as one exception,
         and does not change the time of other cells. So the time of a pass does not show where
         values are missing.
         """
-        width, several = len(self.names), len(self._chosen) > 1
-        picked = map(itemgetter(*self._chosen), [cells for _, cells in rows if len(cells) == width])
-        cells = list(chain.from_iterable(picked) if several else picked)
-        if len(cells) < len(rows) * len(self._chosen) or not is_plain("".join(cells)):
+        width, taken = len(self.names), self._measured
+        fitting = [cells for _, cells in rows if len(cells) == width]
+        picked = map(itemgetter(*taken), fitting) if taken else ()
+        cells = list(picked if len(taken) == 1 else chain.from_iterable(picked))
+        if len(fitting) < len(rows) or not is_plain("".join(cells)):
             raise DataError(next(self._faults(rows)))
         values, left = array("d"), iter(cells)
         while len(values) < len(cells):
@@ -230,7 +269,7 @@ class DelimitedFile(Reader):
         numbers = np.frombuffer(values)
         if wrong_cells(numbers, self._missing).any():
             raise DataError(next(self._faults(rows)))
-        return numbers.reshape(len(rows), len(self._chosen))
+        return numbers.reshape(len(rows), len(taken))
 
     def _faults(self, rows: Sequence[Row]) -> Iterator[str]:
         """Yield a sentence for each fault, with its place, after a check of all cells."""
@@ -247,7 +286,7 @@ class DelimitedFile(Reader):
                 )
                 continue
             hint = "; line 1 is a header only if none of its cells is a number" if line == 1 else ""
-            for column in self._chosen:
+            for column in self._measured:
                 if fault := self._fault(cells[column]):
                     yield f"{self._path}, line {line}, column {self.names[column]!r}: {fault}{hint}"
             if self._unit is not None and is_missing(cells[self._unit]):

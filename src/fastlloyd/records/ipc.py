@@ -24,7 +24,11 @@ _FILE_MAGIC, _OLD_MAGIC = b"ARROW1", b"FEA1"
 
 
 def open_ipc(
-    source: str, columns: Columns, missing: Missing, unit: str | None = None
+    source: str,
+    columns: Columns,
+    missing: Missing,
+    unit: str | None = None,
+    text_columns: frozenset[str] = frozenset(),
 ) -> ArrowRecords:
     """Return the records of a file or stream, after a check of its schema. Raises DataError."""
     load("pyarrow.ipc", source)
@@ -60,6 +64,7 @@ def open_ipc(
         n_rows=n_rows,
         missing=missing,
         unit=unit,
+        text_columns=text_columns,
     )
 
 

@@ -30,10 +30,12 @@ def open_parquet(
     missing: Missing,
     unit: str | None = None,
     groups: Sequence[int] | None = None,
+    text_columns: frozenset[str] = frozenset(),
 ) -> ArrowRecords:
     """Return the records of a file, after a check of its schema. Raises DataError.
 
     groups : numbers of the row groups to read, or None for all.
+    text_columns : as in `ArrowRecords.of`.
     """
     stored = is_address(path)
 
@@ -64,7 +66,15 @@ def open_parquet(
         )
         schema.names  # noqa: B018 - may not be text
     records = ArrowRecords.of(
-        schema, columns, batches, source=path, what=_WHAT, n_rows=n_rows, missing=missing, unit=unit
+        schema,
+        columns,
+        batches,
+        source=path,
+        what=_WHAT,
+        n_rows=n_rows,
+        missing=missing,
+        unit=unit,
+        text_columns=text_columns,
     )
     return replace(
         records, n_ahead=max(1, _AHEAD // (BLOCK_CELLS * np.dtype(records.dtype).itemsize))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -28,10 +29,11 @@ from fastlloyd.records.numpy_files import open_npy, open_npz
 from fastlloyd.records.parquet import open_parquet, row_groups
 from fastlloyd.records.reader import Missing, Reader
 from fastlloyd.records.table import ColumnBlock, ids_of
+from fastlloyd.records.text_cells import CellBlock
 
 PIECE_CELLS = 1 << 24  # of row groups that are read together, where a file is split
 
-Opener = Callable[[str, Columns, Missing, str | None], Reader]
+Opener = Callable[..., Reader]  # of path, columns, missing, unit and, if there are, text_columns
 STREAMS: Mapping[str, Opener] = {
     ".csv": DelimitedFile,
     ".tsv": DelimitedFile,
@@ -91,6 +93,7 @@ class Piece:
     folders : value of each column that a folder's name states. NaN if it is missing, None if it is
         not a number.
     unit : name of the column of the ids, or None without ids.
+    text_columns : names of the chosen columns that are read as text.
     """
 
     path: str
@@ -102,6 +105,7 @@ class Piece:
     before: int = field(default=0, repr=False)
     folders: Mapping[str, float | None] = field(default_factory=dict)
     unit: str | None = None
+    text_columns: frozenset[str] = frozenset()
 
     def open(self) -> Reader:
         """Return a reader of the piece, after a check of its schema. Raises DataError."""
@@ -113,10 +117,17 @@ class Piece:
                 f"{self.path}: column {self.unit!r} is in the names of folders; ids must be in the"
                 " files"
             )
+        open_it, more = opener(self.path), dict[str, Any]()
+        if self.text_columns:
+            if open_it in (open_npy, open_npz) or self.text_columns & self.folders.keys():
+                raise DataError(
+                    f"{self.path}: columns of NumPy's arrays and of names of folders are not read"
+                    " as text; write the records as CSV or Parquet, with this column in the file"
+                )
+            more["text_columns"] = self.text_columns
         if self.groups is not None:
-            reader: Reader = open_parquet(self.path, own, self.missing, self.unit, self.groups)
-        else:
-            reader = opener(self.path)(self.path, own, self.missing, self.unit)
+            more["groups"] = self.groups
+        reader = open_it(self.path, own, self.missing, self.unit, **more)
         return _InFolders(reader, self) if self.folders else reader
 
     def split(self) -> list[Piece]:
@@ -165,6 +176,15 @@ class _InFolders(Reader):
                     " all of them"
                 )
             self._folders[name] = value
+
+    def cells(self) -> Iterator[CellBlock]:
+        """Yield the blocks of `Reader.cells`, with a column for each value that a folder's name
+        states.
+        """
+        for block in self._reader.cells():
+            cells = dict(zip(self._reader.columns, block.cells, strict=True))
+            stated = {name: np.full(len(block), value) for name, value in self._folders.items()}
+            yield CellBlock([(cells | stated)[name] for name in self.columns], block.ids)
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Yield the blocks of the file, with a column for each value that a folder's name

@@ -16,6 +16,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.declared import INFINITE, MISSING
 from fastlloyd.records.table import ColumnBlock, numbered
+from fastlloyd.records.text_cells import CellBlock, cells_of
 
 FEW = 32  # features that are looked at one by one, though they do not lie so in memory
 DROP_HINT = " (--missing drop leaves out all such records)"
@@ -122,6 +123,13 @@ class Reader(ABC):
 
         A missing cell is NaN.
         """
+
+    def cells(self) -> Iterator[CellBlock]:
+        """Yield the records from the beginning, column by column, with chosen columns of text.
+
+        A reader that was opened with columns of text yields its records by this method alone.
+        """
+        yield from map(cells_of, self.blocks())
 
     def place(self, record: int) -> str:
         """Return the place of a record in the file, for messages.

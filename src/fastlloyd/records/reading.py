@@ -40,6 +40,7 @@ def open_records(
     *,
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
+    text_columns: frozenset[str] = frozenset(),
 ) -> RecordFile:
     """Open the files of a source, and check them without reading their records.
 
@@ -56,6 +57,7 @@ def open_records(
     missing : treatment of records with a missing cell.
     unit : name of the column of the ids, which tell the person of each record (`ids.Ids`). It is
         not a feature.
+    text_columns : names of the chosen columns that are read as text (`RecordFile.cell_blocks`).
 
     Raises DataError for an unknown suffix, a file that cannot be read, repeated or unknown names,
     and files that differ in format or columns. If the format has types, chosen columns that are not
@@ -68,14 +70,21 @@ def open_records(
             f" [{columns!r}]"
         )
     if source == STANDARD_INPUT:
-        return RecordFile(
-            DelimitedFile("/dev/stdin", columns, missing, unit), "/dev/stdin", missing, unit=unit
-        )
+        reader = DelimitedFile("/dev/stdin", columns, missing, unit, text_columns)
+        return RecordFile(reader, "/dev/stdin", missing, unit=unit)
     states = files.find(source)
     if set(states) != {source}:  # who names a file means it
         _check_no_lake(states)
     _check_formats(source, states)
-    first, *others = _pieces(source, states, columns, missing, unit)
+    whole = Piece(
+        path=source,
+        columns=columns,
+        missing=missing,
+        state=None,
+        unit=unit,
+        text_columns=text_columns,
+    )
+    first, *others = _pieces(whole, states)
     if first.state is None:
         if opener(source) is not DelimitedFile:
             raise DataError(
@@ -83,35 +92,34 @@ def open_records(
                 " to a file"
             )
         return RecordFile(first.open(), source, missing, unit=unit)
-    reader = first.open()
-    pieces = [replace(first, columns=reader.columns, n_rows=reader.n_rows)]
-    check = partial(_agreeing, first, reader)
+    opened = first.open()
+    pieces = [replace(first, columns=opened.columns, n_rows=opened.n_rows)]
+    check = partial(_agreeing, first, opened)
     with ThreadPoolExecutor(_AT_ONCE) as openers:
-        pieces += openers.map(check, (replace(piece, columns=reader.columns) for piece in others))
-    return RecordFile(reader, source, missing, pieces, states, unit)
+        pieces += openers.map(check, (replace(piece, columns=opened.columns) for piece in others))
+    return RecordFile(opened, source, missing, pieces, states, unit)
 
 
-def _pieces(
-    source: str, states: files.States, columns: Columns, missing: Missing, unit: str | None
-) -> list[Piece]:
+def _pieces(whole: Piece, states: files.States) -> list[Piece]:
     """Return a piece for each file, with the columns in the names of its folders below the
     source.
+
+    whole : piece that stands for all files, whose path is the source.
     """
+    source = whole.path
     base = len(stores.literal(source).rpartition("/")[0] if files.is_pattern(source) else source)
     stated = {path: folders_of(path[base:]) for path in states}
     text = {name for folders in stated.values() for name, value in folders.items() if value is None}
     first = next(iter(states))
     own = (
-        set(opener(first)(first, NUMERIC, missing, None).names)
+        set(opener(first)(first, NUMERIC, whole.missing, None).names)
         if any(stated.values())
         else set[str]()
     )
     return [
-        Piece(
+        replace(
+            whole,
             path=path,
-            columns=columns,
-            missing=missing,
-            unit=unit,
             state=states[path],
             folders={
                 name: None if name in text else value

@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from fastlloyd.records.ids import MISSING, SHORTENED, Ids
 from fastlloyd.records.pieces import Piece
 from fastlloyd.records.reader import Missing, Reader, complete
 from fastlloyd.records.table import ColumnBlock, Table, ids_of, joined, numbered
+from fastlloyd.records.text_cells import CellBlock, TextCells
 
 Block = RealArray | ColumnBlock
 
@@ -146,6 +148,22 @@ class RecordFile:
             raise DataError(f"{self.source}: every record has a missing cell")
         self.dropped = (self._rows_read or 0) - kept
 
+    def cell_blocks(self) -> Iterator[CellBlock]:
+        """Yield the records from the beginning, column by column, with chosen columns of text.
+
+        Records with missing cells are kept: NaN in numbers, and the code -1 in texts. Raises the
+        errors of `column_blocks`, also for a missing text unless such records are dropped.
+        """
+        for first, block in self._pass(cells=True):
+            for name, cells in zip(self.columns, block.cells, strict=True):
+                values: RealArray = (
+                    np.where(cells.codes < 0, np.nan, 0.0)
+                    if isinstance(cells, TextCells)
+                    else cells
+                )
+                complete(values[:, np.newaxis], [name], self._missing, self._where, first)
+            yield block
+
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
         """Yield the blocks of `column_blocks`, each with the number of its first record among those
         kept.
@@ -216,15 +234,23 @@ class RecordFile:
     def _path(self, index: int) -> str:
         return self.pieces[index].path if self.pieces else self.source
 
-    def _pass(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """Yield the number of the first record of each block, and the block, in one pass."""
+    @overload
+    def _pass(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]: ...
+    @overload
+    def _pass(self, *, cells: Literal[True]) -> Iterator[tuple[int, CellBlock]]: ...
+
+    def _pass(self, *, cells: bool = False) -> Iterator[tuple[int, Any]]:
+        """Yield the number of the first record of each block, and the block, in one pass.
+
+        cells : yield the blocks of `Reader.cells`, otherwise those of `Reader.blocks`.
+        """
         self.check_unchanged()
         n, begins = 0, list[int]()
         self._begins = begins  # of this pass, whichever others are under way
         for reader in chain([self._reader], map(Piece.open, self.pieces[1:])):
             begins.append(n)
-            for block in reader.blocks():
-                self._check_ids(block, n + 1)
+            for block in reader.cells() if cells else reader.blocks():
+                self._check_ids(getattr(block, "ids", None), n + 1)
                 yield n + 1, block
                 n += len(block)
         self.check_unchanged(n)
@@ -232,12 +258,12 @@ class RecordFile:
         if n < self._least:
             raise DataError(f"{self.source}: there are no records")
 
-    def _check_ids(self, block: RealArray | ColumnBlock, first: int) -> None:
+    def _check_ids(self, ids: Ids | None, first: int) -> None:
         """Raise DataError if an id is missing or shortened.
 
         A record without an id is refused even if records with other missing cells are dropped.
         """
-        if (ids := ids_of(block)) is None:
+        if ids is None:
             return
         if (missing := ids.missing()).any():
             raise DataError(

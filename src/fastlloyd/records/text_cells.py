@@ -1,0 +1,90 @@
+"""Chosen columns as text: distinct texts with a code for each record, beside columns of numbers."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.base.arrays import RealArray
+from fastlloyd.records.cells import is_missing
+from fastlloyd.records.ids import Ids
+from fastlloyd.records.table import ColumnBlock, ids_of
+
+GONE = -1  # code of a missing cell
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TextCells:
+    """Cells of one column as text. The repr shows no cell.
+
+    texts : distinct texts, without spaces at their ends, normalised (NFC).
+    codes : position of each record's text in `texts`, int32 (n,), or -1 for a missing cell.
+    """
+
+    texts: list[str]
+    codes: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, cells: Iterable[str], words: frozenset[str] = frozenset()) -> TextCells:
+        """Return cells as they stand in a file.
+
+        words : stripped words in lower case that stand for a missing cell, besides the usual ones.
+        """
+        places: dict[str | None, int] = {}
+        codes = [places.setdefault(cell, len(places)) for cell in cells]
+        return cls.coded(list(places), np.array(codes, dtype=np.int32), words)
+
+    @classmethod
+    def coded(
+        cls,
+        cells: Sequence[str | None],
+        codes: npt.NDArray[Any],
+        words: frozenset[str] = frozenset(),
+    ) -> TextCells:
+        """Return the cells that codes stand for.
+
+        cells : distinct cells, as they stand in a file, or None for a missing cell.
+        codes : position of each record's cell, or -1 for a missing cell.
+        words : as in `of`.
+        """
+        places: dict[str, int] = {}
+        stands = np.full(len(cells) + 1, GONE, dtype=np.int32)  # the last one is that of code -1
+        for at, cell in enumerate(cells):
+            text = "" if cell is None else unicodedata.normalize("NFC", cell.strip())
+            if not is_missing(text) and text.lower() not in words:
+                stands[at] = places.setdefault(text, len(places))
+        return cls(list(places), stands[codes])
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self.codes)
+
+
+class CellBlock:
+    """Records as one array of numbers or one `TextCells` for each chosen column.
+
+    cells : float32 or float64 (n_records,) with NaN for a missing cell, or text, for each column.
+    ids : ids of the persons of the records, or None without ids.
+    """
+
+    __slots__ = ("cells", "ids")
+
+    def __init__(self, cells: Sequence[RealArray | TextCells], ids: Ids | None = None) -> None:
+        self.cells, self.ids = tuple(cells), ids
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self.cells[0])
+
+
+def cells_of(block: RealArray | ColumnBlock | CellBlock) -> CellBlock:
+    """Return the records of a block column by column."""
+    if isinstance(block, CellBlock):
+        return block
+    arrays = block.arrays if isinstance(block, ColumnBlock) else np.ascontiguousarray(block.T)
+    return CellBlock(list(arrays), ids_of(block))
