@@ -1,5 +1,5 @@
-"""Admission of one more run: it fits its limits, the name of its data set is no slip, and its
-records have no other name.
+"""Admission of one more run on a data set. The run must fit the limits, the name of the data set
+must not be mistyped, and the records must not be known under another name.
 
 `check` is the filter of docs/proofs/ledger.md, applied to each limit on the data set; a run must
 pass all of them. Neighbouring relation: the one that the limit names (`ledger.Account.asked`).
@@ -49,10 +49,11 @@ from fastlloyd.federation.store.history import History
 class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     """Data set that a run is charged to, as the records' owner names it.
 
+    name : name of the data set.
     rows_are : name of the unit (such as patient) if each record is a different person, or None if
         not stated.
-    is_new : the owner confirms that no run on these records was counted before.
-    is_new_unit : the owner confirms that no run on persons of this unit was counted before.
+    is_new : whether the owner confirms that no run on these records was counted before.
+    is_new_unit : whether the owner confirms that no run on persons of this unit was counted before.
 
     Raises BudgetError for an invalid name.
     """
@@ -71,10 +72,12 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_name(dataset: DataSet, ledger: History, where: str) -> None:
-    """Raise BudgetError unless the ledger knows the data set or the owner says that it is new and
-    the ledger has no run and no limit of it.
+    """Raise BudgetError unless the ledger knows the data set. If the owner says that it is new,
+    raise BudgetError if the ledger has a run or limit of it.
 
-    A name unknown by mistake would have no limit and no earlier runs.
+    Without this check, a mistyped name would have no limit and no earlier runs.
+
+    ledger : history of the ledger.
     where : name of the ledger, for the message.
     """
     known = known_datasets(ledger)
@@ -95,17 +98,23 @@ def check_name(dataset: DataSet, ledger: History, where: str) -> None:
 
 
 def check_unit(dataset: DataSet, cost: PlannedCost, *histories: History) -> None:
-    """Raise BudgetError if the unit differs from all known units of the data set, and the owner
-    does not say that it is new.
+    """Raise BudgetError if the run protects persons of a unit that is not among the known units of
+    the data set. If the owner says that the unit is new, or no unit is known, do nothing.
+
+    histories : histories in which units may be known.
     """
     if isinstance(cost, PersonRunCost) and not dataset.is_new_unit:
         check_known_unit(dataset.name, cost.unit, "--unit-name (in Python, unit=...)", *histories)
 
 
 def check_known_unit(dataset: str, unit: str, option: str, *histories: History) -> None:
-    """Raise BudgetError if the data set knows other units but not this one.
+    """Raise BudgetError if the data set knows units, but not this one. If it knows none, do
+    nothing.
 
-    A mistyped unit would count none of the runs so far.
+    Without this check, a mistyped unit would count none of the earlier runs.
+
+    option : words that name the option for the unit, for the message.
+    histories : histories in which units may be known.
     """
     units = sorted({known for history in histories for known in _units_of(history, dataset)})
     if units and unit not in units:
@@ -128,8 +137,8 @@ def _units_of(history: History, dataset: str) -> set[str]:
 
 
 def check(history: History, dataset: str, *costs: PlannedCost) -> None:
-    """Raise BudgetError if runs of these costs would bring the data set above a limit, as its
-    earlier runs count now.
+    """Raise BudgetError if runs of these costs would exceed a limit of the data set. Earlier runs
+    count with what they have reserved or spent.
     """
     everything = [*counted_on(history, dataset), *map(whole, costs)]
     for speaks_of in history.limits_on(dataset):
@@ -147,7 +156,13 @@ def _together(runs: list[Counted], speaks_of: Neighbours | None) -> Spending:
 
 
 def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[PlannedCost]) -> str:
-    """Return why a run is refused, and what the owner can do."""
+    """Return the message that refuses a run: the reason, and what the owner can do.
+
+    before : sum without the run.
+    limit : limit that the run would exceed.
+    after : sum with the run.
+    costs : costs of the run.
+    """
     speaks_of = limit.speaks_of
     whom = "" if speaks_of is None else f" for {speaks_of}"
     most = f"epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}"
@@ -201,8 +216,8 @@ def _lifting(limit: Limit, asked: Neighbours) -> str:
 
 
 def outlook(history: History, dataset: str, plan: Plan) -> str:
-    """Return what earlier runs on a data set spent, and the sum with this plan's run, in sentences
-    for its owner.
+    """Return sentences for the owner of a data set: how much earlier runs on it spent, and the sum
+    with this plan's run.
     """
     cost = plan_cost(plan)
     speaks_of = _of_plan(history, dataset, cost)
@@ -240,8 +255,10 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
 
 
 def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
-    """Return the neighbours whose sum matters most for a plan that protects persons: those of their
-    limit, or the plan's own. Return None for a plan that protects records.
+    """Return the neighbours whose sum matters most for the run of a plan.
+
+    For a plan that protects persons, these are the neighbours of an existing limit for its unit, or
+    the plan's own. For a plan that protects records, return None.
     """
     if not isinstance(cost, PersonRunCost):
         return None
@@ -253,8 +270,8 @@ def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | 
 
 
 def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> None:
-    """Raise BudgetError if exactly these records were used under another data set name, because
-    their spending is counted there.
+    """Raise BudgetError if exactly these records were used under another data set name. Their
+    spending is counted there.
     """
     for known in (run.reserved for run in history.runs.values()):
         if known is None or same(known.dataset) == same(dataset):
@@ -267,13 +284,13 @@ def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> N
 
 
 def check_dataset(dataset: object) -> None:
-    """Raise BudgetError unless this is a valid name of a data set."""
+    """Raise BudgetError unless `dataset` is a valid name of a data set."""
     if not (isinstance(dataset, str) and NAME.fullmatch(dataset)):
         raise BudgetError(f"dataset is {dataset!r:.80}; expected {NAME_RULE}")
 
 
 def check_unit_name(unit: object) -> None:
-    """Raise BudgetError unless this is a valid name of a unit."""
+    """Raise BudgetError unless `unit` is a valid name of a unit."""
     if not isinstance(unit, str) or not NAME.fullmatch(unit):
         raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
     if is_plural(unit):
@@ -283,13 +300,16 @@ def check_unit_name(unit: object) -> None:
 
 
 CAP_LEAK: Final = "the number of records was taken from the data"
-"""Leak of the number of records. Replacing a record does not change the number, but adding one
-does, and a record that a run replaces today may be added tomorrow.
+"""Sentence about a cap that was taken from the data. Replacing a record does not change the number
+of records, but adding one does. A record that a run replaces today may be added tomorrow.
 """
 
 
 def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
-    """Raise BudgetError if settings were taken from the data."""
+    """Raise BudgetError if settings were taken from the data.
+
+    leaks : a sentence for each such setting.
+    """
     if leaks:
         raise BudgetError(
             f"{'; '.join(leaks)}: the ledger of data set {dataset!r} cannot count such a run; pass"
@@ -298,9 +318,10 @@ def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
 
 
 def check_known(history: History, dataset: str, *, new: bool) -> None:
-    """Raise BudgetError if the data set is unknown, or if it is known but said to be new.
+    """Raise BudgetError if the data set is unknown and not said to be new, or if it is said to be
+    new and has a run or limit.
 
-    Without this check a mistyped name would make a new data set.
+    Without this check, a mistyped name would make a new data set.
     """
     known, called = known_datasets(history), history.called(dataset)
     if new and is_used(history, dataset):
@@ -327,7 +348,14 @@ def reservation_of(
     dataset: str,
     fingerprint: bytes,
 ) -> RunReserved | PersonRunReserved:
-    """Return the event that reserves a run of this cost."""
+    """Return the event that reserves a run of this cost.
+
+    run_id : id of the run, 16 bytes.
+    digest : digest of the plan or mechanism, 32 bytes.
+    client : name of the client, or of the command that runs a mechanism.
+    dataset : name of the data set.
+    fingerprint : digest of the records' fingerprint, 32 bytes.
+    """
     kind: Any = PersonRunReserved if isinstance(cost, PersonRunCost) else RunReserved
     event: RunReserved | PersonRunReserved = kind(
         run_id=run_id,
@@ -349,10 +377,12 @@ def reserve(
     fingerprint: Fingerprint,
     rows_are: str | None = None,
 ) -> RunReserved | PersonRunReserved:
-    """Return the event that reserves a whole run on a data set. Raises BudgetError if the run does
-    not fit.
+    """Return the event that reserves a whole federated run on a data set. Nothing is stored.
 
     rows_are : as in `ledger.run_cost`.
+
+    Raises BudgetError if the run would exceed a limit, or if the records are known under another
+    name.
     """
     cost = plan_cost(plan, rows_are)
     check_records(history, dataset, fingerprint)

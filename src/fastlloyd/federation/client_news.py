@@ -1,4 +1,6 @@
-"""News of a client's store for its holder's ledger: runs, their ends, and its position."""
+"""News of a client's store for the ledger of its holder: runs, their ends, and the store's
+position.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -16,14 +18,20 @@ RUN_LABEL: Final = b"fastlloyd/v1/run-of-a-client\0"
 
 
 def own_run_id(run_id: bytes, identity: bytes) -> bytes:
-    """Return the id of a client's run within the ledger; clients of one holder may share a run."""
+    """Return the id of a client's run in the ledger, 16 bytes. It depends on the client, because
+    two clients of one holder may be in the same run.
+
+    run_id : id of the run.
+    identity : public signing key of the client.
+    """
     return hashlib.sha256(RUN_LABEL + identity + run_id).digest()[:16]
 
 
 def taken_up(ledger: Store, client: Store) -> list[Event]:
-    """Return the events that bring a ledger up to a client's store.
+    """Return the events that the ledger lacks, compared with a client's store.
 
-    Raises StateError for an old copy, after the budget that only this copy records is counted.
+    Raises StateError if the store is an old copy. Before that, budget that only this copy knows of
+    is counted in the ledger.
     """
     try:
         return news(ledger.history, client)
@@ -35,15 +43,16 @@ def taken_up(ledger: Store, client: Store) -> list[Event]:
 
 
 def news(ledger: History, client: Store) -> list[Event]:
-    """Return the events that bring a ledger up to a client's store; nothing is written. Raises
-    StateError for an old copy.
+    """Return the events that the ledger lacks, compared with a client's store. Nothing is written.
+
+    Raises StateError if the store is an old copy.
     """
     runs = _news_of_runs(ledger, client.history, client.identity)
     return [*runs, *_position_seen(ledger, client)]
 
 
 def _news_of_runs(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
-    """Yield the events that the ledger lacks of the runs in a client's store."""
+    """Yield the events about runs that the ledger lacks, compared with a client's store."""
     for run_id, run in client.runs.items():
         mine = own_run_id(run_id, identity)
         known = ledger.runs.get(mine)

@@ -1,8 +1,8 @@
-"""Spending on each data set: for which neighbours, and what is left of its limits.
+"""Spending on each data set: the sums of its runs, and the budget that its limits leave.
 
-All runs on one data set are added up. An open run counts with everything it reserved, a finished
-one with what it was charged. `spending.py` defines the sum and tests it against a limit.
-`admission.py` decides whether one more run may begin. `holder.py` writes the charges.
+All runs on one data set are added up. An open run counts with everything that it reserved, an ended
+one with the exchanges that were charged. `spending.py` computes the sum and compares it with a
+limit. `admission.py` decides whether one more run may begin. `holder.py` writes the charges.
 
 Neighbouring relation: a limit applies to one record or one person, added or removed, or replaced.
 Each of these has a sum of its own (`store/costs.py`). A limit that does not name its neighbours
@@ -45,17 +45,19 @@ class Proviso(enum.Enum):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """One sum of a data set: its runs, its limit, and what the runs spent.
+    """Sum of a data set for some neighbours: its runs, its limit, and the budget spent.
 
-    asked : neighbours that the sum is for.
+    dataset : name of the data set.
+    runs : runs on the data set.
+    asked : neighbours of the sum.
     limit : limit in force, or None.
-    spent : sum for these neighbours.
-    otherwise : sum for the same unit by the other relation.
-    first_run : what the first run reserved, for these neighbours. If the limit names none, for
-        records by that run's own relation.
+    spent : cost of the runs for these neighbours.
+    otherwise : cost for the same unit under the other relation.
+    first_run : cost that the first run reserved, for these neighbours. If the limit names no
+        neighbours, for records under the relation of that run.
     first_limit : limit in force before the first run, if no later one was larger, or None.
-    proviso : why the runs, if they were chosen from results, may exceed that limit together, or
-        None if they cannot.
+    proviso : reason why the runs together may exceed that limit if they were chosen from results,
+        or None if they cannot.
     """
 
     dataset: str
@@ -70,7 +72,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delta(self) -> float:
-        """Delta of the limit; without a limit, the smallest delta of the runs' plans, or 0 if no
+        """Delta of the limit. Without a limit, the smallest delta of the runs' plans, or 0 if no
         run needs any.
         """
         return self.spent.delta if self.limit is None else self.limit.delta
@@ -82,26 +84,27 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def n_open(self) -> int:
-        """Number of open runs, which count with everything they reserved."""
+        """Number of open runs, which count with everything that they reserved."""
         return sum(run.is_open for run in self.runs)
 
     @property
     def left(self) -> float | None:
-        """Largest epsilon, rounded down, of one more plan at the limit's delta, or None without a
-        limit.
+        """Largest epsilon that the limit allows for one more run at the limit's delta, rounded
+        down, or None without a limit.
 
-        At a delta of 0 the plan has Laplace noise, otherwise Gaussian noise. `left_pure` is the
-        other one.
+        At a delta of 0 the run has Laplace noise, otherwise Gaussian noise. For Laplace noise at
+        any delta, use `left_pure`.
         """
         return self.left_for(1)
 
     def left_for(self, n_runs: int, at: float | None = None) -> float | None:
-        """Return the largest epsilon, rounded down, of each of n_runs equal plans, or None without
-        a limit.
+        """Return the largest epsilon that the limit allows for each of `n_runs` equal runs, rounded
+        down, or None without a limit.
 
-        at : delta of these plans, or None for the limit's. The result is also None at a delta of 0,
-            if the limit's delta is above 0 and earlier runs have Gaussian noise: Laplace noise then
-            counts as Gaussian.
+        at : delta of these runs, or None for that of the limit.
+
+        If `at` is 0 but the limit's delta is above 0, earlier Gaussian noise gives None, because
+        Laplace noise then counts as Gaussian.
         """
         if (limit := finite(self.limit)) is None:
             return None
@@ -113,8 +116,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def left_pure(self) -> float | None:
-        """Largest epsilon, rounded down, of one more plan with Laplace noise if all runs so far
-        have Laplace noise, or None without a limit.
+        """Largest epsilon that the limit allows for one more run with Laplace noise, rounded down,
+        or None without a limit. It is 0 if an earlier run has other noise.
         """
         return (
             None if (limit := finite(self.limit)) is None else self.spent.left_pure(limit.epsilon)
@@ -122,7 +125,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_within(self) -> bool:
-        """Return whether the runs are within the limit; True without a limit."""
+        """Return whether the runs are within the limit. Without a limit they are."""
         limit = finite(self.limit)
         return limit is None or self.spent.fits(limit.epsilon, limit.delta, self.first_run)
 
@@ -134,15 +137,16 @@ def run_cost(
     is_federated: bool = False,
     rows_are: str | None = None,
 ) -> PlannedCost:
-    """Return the exact cost of each exchange of a mechanism; together they cost at most what it
-    states.
+    """Return the exact cost of each exchange of a mechanism. Together they cost at most the
+    guarantee that the mechanism states.
 
-    distance : `Plan.distance`.
-    is_federated : several organisations may have records of one person.
-    rows_are : name of the unit if each record is a different person, for a mechanism that protects
-        records.
+    distance : tau of the plan (`Plan.distance`), or 0.
+    is_federated : whether several organisations may have records of one person.
+    rows_are : name of the unit if each record is a different person, or None. Only for a mechanism
+        that protects records.
 
-    Raises BudgetError for a mechanism without noise, or for persons of another unit.
+    Raises BudgetError for a mechanism without noise, or if `rows_are` names another unit than the
+    mechanism.
     """
     if mechanism.noise is Noise.NONE:
         raise BudgetError(
@@ -181,9 +185,12 @@ def run_cost(
 
 
 def stage_costs(planned: TwoStages, rows_are: str | None = None) -> tuple[PlannedCost, PlannedCost]:
-    """Return the largest cost of both stages, for all bounds that the first stage may find.
+    """Return the cost of the first stage, and the largest cost of the second stage over all bounds
+    that the first may find.
 
-    Parameters and errors are as in `run_cost`.
+    rows_are : as in `run_cost`.
+
+    Raises BudgetError as `run_cost` does.
     """
     later = run_cost(design(planned.later), rows_are=rows_are).at_most(LEEWAY)
     return (
@@ -193,7 +200,7 @@ def stage_costs(planned: TwoStages, rows_are: str | None = None) -> tuple[Planne
 
 
 def together(first: PlannedCost, *later: PlannedCost) -> PlannedCost:
-    """Return the cost of several stages of one run, all for the same neighbours."""
+    """Return the cost of several stages as one run. All must have the same neighbours."""
     for cost in later:
         first = msgspec.structs.replace(
             first,
@@ -205,16 +212,22 @@ def together(first: PlannedCost, *later: PlannedCost) -> PlannedCost:
 
 
 def plan_cost(plan: Plan, rows_are: str | None = None) -> PlannedCost:
-    """Return the cost of each exchange of a federated run; parameters and errors are as in
-    `run_cost`.
+    """Return the cost of each exchange of a federated run.
+
+    rows_are : as in `run_cost`.
+
+    Raises BudgetError as `run_cost` does.
     """
     return run_cost(plan.mechanism, plan.distance, is_federated=True, rows_are=rows_are)
 
 
 def account(history: History, dataset: str, speaks_of: Neighbours | None = None) -> Account:
-    """Return one sum of a data set, empty if no run used it yet.
+    """Return the sum of a data set for some neighbours. It is empty if there are no runs on the
+    data set.
 
-    speaks_of : neighbours of the sum, or None for one record, by the relation of the runs.
+    history : history of a ledger or store.
+    dataset : name of the data set, in any spelling.
+    speaks_of : neighbours of the sum, or None for one record under the relation of the runs.
     """
     runs = runs_on(history, dataset)
     counted = counted_on(history, dataset)
@@ -249,9 +262,9 @@ def accounts(history: History) -> list[Account]:
 
 
 def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
-    """Return the neighbouring relation of each sum that is counted for a data set.
+    """Return the neighbours of each sum that is counted for a data set.
 
-    None stands for one record, under the relation of each run.
+    None stands for one record, under the relation of the runs.
     """
     costs = [cost for cost, _ in counted_on(history, dataset)]
     named = [each for each in history.limits_on(dataset) if each is not None]
@@ -267,8 +280,8 @@ def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
 
 
 def runs_on(history: History, dataset: str) -> tuple[Run, ...]:
-    """Return the runs on a data set in the order in which they began, without those of
-    `History.rest`, which never contain the first run.
+    """Return the runs on a data set in the order in which they began. Runs that are only in
+    `History.rest` are left out. The first run is never among them.
     """
     return tuple(
         run
@@ -278,8 +291,8 @@ def runs_on(history: History, dataset: str) -> tuple[Run, ...]:
 
 
 def known_datasets(history: History) -> list[str]:
-    """Return the sorted names of all data sets with a run, a limit, or just a name in the
-    ledger.
+    """Return the sorted names of all data sets that the history knows: with a run, a limit, or only
+    a name.
     """
     return sorted(spellings[0] for spellings in history.spellings.values())
 
@@ -290,9 +303,9 @@ def is_used(history: History, dataset: str) -> bool:
 
 
 def check_sums(history: History) -> None:
-    """Raise BudgetError unless a second method, the accountant, confirms every data set's epsilon.
+    """Raise BudgetError unless a second method, the accountant, confirms the epsilon of every sum.
 
-    This takes seconds.
+    The check takes seconds.
     """
     for one in accounts(history):
         for spent, epsilon in (
@@ -325,8 +338,11 @@ def check_sums(history: History) -> None:
 
 
 def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
-    """Return whether this epsilon holds by a second method: integration of the privacy loss, or the
+    """Return whether a second method confirms an epsilon: integration of the privacy loss, or the
     sum of pure epsilons.
+
+    spent : total cost.
+    epsilon, delta : guarantee to confirm.
     """
     if math.isinf(epsilon) or (spent.is_pure and spent.pure_epsilon <= Fraction(epsilon)):
         return True
@@ -336,7 +352,9 @@ def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
 
 
 Counted = tuple[PlannedCost, Sequence[int] | Mapping[int, int]]
-"""Cost of a run, and the exchanges that the ledger counts."""
+"""Cost of a run, and the exchanges of it that count: their numbers, or the number of times that
+each was answered.
+"""
 
 
 def counted_of(runs: Iterable[Run]) -> list[Counted]:
@@ -345,26 +363,30 @@ def counted_of(runs: Iterable[Run]) -> list[Counted]:
 
 
 def counted_on(history: History, dataset: str) -> list[Counted]:
-    """Return the exchanges of all runs on a data set that count now, those of the first run
-    first.
+    """Return the exchanges of all runs on a data set that count now, first those of the first
+    run.
     """
     rest = [each for each in history.rest if each.dataset == same(dataset)]
     return [*counted_of(runs_on(history, dataset)), *map(_repeated, rest)]
 
 
 def _repeated(runs: AnyRepeated) -> Counted:
-    """Return equal runs as one cost, and for each exchange the number of times it was answered."""
+    """Return equal runs as one cost, with the number of times that each exchange was answered."""
     cost = msgspec.structs.replace(runs.cost, distance=runs.times * runs.cost.distance)
     return cost, dict.fromkeys(runs.numbers, runs.times)
 
 
 def whole(cost: PlannedCost) -> Counted:
-    """Return a run with all its exchanges counted, as when it is reserved."""
+    """Return a run of this cost with all its exchanges counted, as when it is reserved."""
     return cost, range(1, len(cost.costs) + 1)
 
 
 def first_of(runs: Sequence[Counted], speaks_of: Neighbours | None) -> Spending:
-    """Return the reservation of the first run, `Account.first_run`; later runs do not change it."""
+    """Return the cost that the first of these runs reserved (`Account.first_run`). It is zero if
+    there are no runs.
+
+    speaks_of : neighbours of the sum, or None for one record under the relation of that run.
+    """
     if not runs:
         return Spending()
     return Spending.of(
@@ -373,8 +395,8 @@ def first_of(runs: Sequence[Counted], speaks_of: Neighbours | None) -> Spending:
 
 
 def records_of(runs: Iterable[Counted]) -> Neighbours:
-    """Return the neighbours of a limit that names none: one record, replaced if all runs (even free
-    ones) protect that, otherwise added or removed.
+    """Return the neighbours of a limit that names none. These are one record, replaced if all runs
+    protect that, otherwise added or removed.
     """
     return Neighbours(
         REPLACE if {cost.neighboring_relation for cost, _ in runs} == {REPLACE} else ADD
@@ -389,8 +411,12 @@ def finite(limit: Limit | None) -> Limit | None:
 def _kept(
     history: History, runs: Sequence[Run], limited: Limited, spent: Spending, first_run: Spending
 ) -> tuple[Limit | None, Proviso | None]:
-    """Return the limit from before the first run, if no later one was larger, and the reason why
-    runs chosen from results may exceed it.
+    """Return two things: the limit in force before the first run, if no later one was larger, and
+    the reason why runs chosen from results may exceed it. Either may be None.
+
+    limited : data set (`names.same`) and neighbours of the sum.
+    spent : cost of the runs.
+    first_run : cost that the first run reserved.
     """
     if not runs:
         return None, None

@@ -1,18 +1,19 @@
-"""Total cost of exchanges, and the test of it against a limit: a filter, proven in
+"""Total cost of exchanges, and its comparison with a limit: a filter, proven in
 docs/proofs/ledger.md.
 
-The next run may be planned after a look at the answers so far. So it is not enough that a given
-list of runs adds up to at most (E, delta): the rule that admits runs must keep to the limit for any
-choice of runs. This rule does. Runs are admitted if
+An exchange is one question of a run and its noisy answer. The next run may be planned after a look
+at the answers so far. So it is not enough that a given list of runs adds up to at most (E, delta):
+the rule that admits runs must keep to the limit for any choice of runs. This rule does. Runs are
+admitted if
 
     all are pure, and their epsilons add up to at most E, or
     sum of mu^2 + sum of m(epsilon)^2 <= gdp_mu(E, delta - s)^2  and  (1 + e^E) sum of tau <= s.
 
-Here m(epsilon) turns an epsilon-DP exchange into a Gaussian one (`dp.gdp.pure_mu_squared`). tau is
-the distance of a run with rounded shares of noise from one with exact noise, and s = delta 2^-20.
-All numbers are rounded to the side of privacy. The first run of a data set was chosen before there
-was any answer. So it may use up a limit alone: its exact cost replaces the first bound, and what it
-leaves of delta replaces s.
+Here m(epsilon) is the mu of a Gaussian exchange that covers an epsilon-DP exchange
+(`dp.gdp.pure_mu_squared`). tau is the distance of a run with rounded shares of noise from one with
+exact noise, and s = delta 2^-20. All numbers are rounded to the side of privacy. The first run of a
+data set was chosen before there was any answer. So it alone may use up a limit: its exact cost then
+replaces the first bound, and the part of delta that it leaves replaces s.
 """
 
 import math
@@ -36,12 +37,12 @@ _LARGE = 1000  # an epsilon at which no distance is small enough
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """Total cost of some exchanges, for given neighbours.
 
-    mu_squared : of Gaussian noise, exact.
-    pure_epsilon : of Laplace noise, exact.
-    pure_mu_squared : sum of m^2 over the exchanges with Laplace noise, rounded up.
-    distance : sum of the taus of their runs.
+    mu_squared : sum of mu^2 of the exchanges with Gaussian noise, exact.
+    pure_epsilon : sum of epsilon of the exchanges with Laplace noise, exact.
+    pure_mu_squared : sum of m(epsilon)^2 of the exchanges with Laplace noise, rounded up.
+    distance : sum of tau of the runs.
     n_unknown : number of exchanges whose cost has no bound.
-    delta : smallest delta of the plans with Gaussian noise, or 0 without any.
+    delta : smallest delta of the plans with Gaussian noise, or 0 if there are none.
     """
 
     mu_squared: Fraction = Fraction(0)
@@ -57,8 +58,11 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         exchanges: Iterable[tuple[PlannedCost, Sequence[int] | Mapping[int, int]]],
         asked: Neighbours,
     ) -> "Spending":
-        """Add up the exchanges with these numbers, from 1, of each run; a mapping gives the times
-        that each exchange was answered.
+        """Return the total cost of exchanges of some runs.
+
+        exchanges : for each run, its cost and the numbers of the exchanges that count, from 1. A
+            mapping gives the number of times that each exchange was answered.
+        asked : neighbours for which the cost is computed.
         """
         runs = [(cost, numbers) for cost, numbers in exchanges if numbers]
         costs: Counter[Cost | None] = Counter()
@@ -81,19 +85,20 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_pure(self) -> bool:
-        """Return whether there is only Laplace noise."""
+        """Return whether all exchanges have Laplace noise."""
         return not (self.mu_squared or self.distance or self.n_unknown)
 
     @property
     def whole(self) -> Fraction:
-        """Total cost, as the mu^2 of Gaussian noise."""
+        """Total cost, as mu^2 of Gaussian noise."""
         return self.mu_squared + self.pure_mu_squared
 
     def fits(self, epsilon: float, delta: float, first: "Spending") -> bool:
-        """Return whether the total is within a limit (epsilon, delta), both finite, even if runs
-        were chosen from earlier results.
+        """Return whether the total is within a limit, even if runs were chosen from earlier
+        results.
 
-        first : everything that the first run on the data set reserved, as
+        epsilon, delta : the limit, both finite.
+        first : everything that the first run on the data set reserved, as in
             `ledger.Account.first_run`.
         """
         if self.is_pure and self.pure_epsilon <= Fraction(epsilon):
@@ -109,10 +114,12 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         n_runs: int = 1,
         at: float | None = None,
     ) -> float:
-        """Return the largest epsilon, rounded down, of each of n_runs more runs with equal Gaussian
-        noise that the limit allows.
+        """Return the largest epsilon that the limit allows for each of `n_runs` more runs with
+        equal Gaussian noise, rounded down.
 
-        at : delta of these runs, or None for the limit's.
+        epsilon, delta : the limit, both finite.
+        first : as in `fits`.
+        at : delta of these runs, or None for that of the limit.
         """
         planned = delta if at is None else at
         room = self._room(epsilon, delta, first) - self.whole
@@ -128,9 +135,12 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return gdp_epsilon(mu, planned) * (1 - 2**-40)
 
     def left_pure(self, epsilon: float, n_runs: int = 1) -> float:
-        """Return the largest epsilon, rounded down, of each of n_runs more runs with Laplace noise.
+        """Return the largest epsilon that a limit allows for each of `n_runs` more runs with
+        Laplace noise, rounded down.
 
-        It is 0 if there is other noise among the runs so far.
+        If an earlier exchange has other noise, the result is 0.
+
+        epsilon : epsilon of the limit.
         """
         return (
             max(0.0, -round_up((self.pure_epsilon - Fraction(epsilon)) / n_runs))
@@ -139,10 +149,10 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def epsilon(self, delta: float) -> float:
-        """Return an epsilon with which the total is (epsilon, delta)-DP, if number and size of runs
-        were not chosen from results.
+        """Return an epsilon with which the total is (epsilon, delta)-DP, rounded up. It is infinite
+        if there is none.
 
-        It is rounded up, and infinite if there is none.
+        This holds if number and size of the runs were not chosen from results.
         """
         pure = round_up(self.pure_epsilon) if self.is_pure else math.inf
         if delta == 0 or self.n_unknown:
@@ -161,8 +171,11 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
             return pure
 
     def _room(self, epsilon: float, delta: float, first: "Spending") -> Fraction:
-        """Return the largest sum of mu^2 that a limit allows; 0 without a delta, or if shares of
-        noise use too much of it.
+        """Return the largest sum of mu^2 that a limit allows. It is 0 without a delta, or if shares
+        of noise use too much of delta.
+
+        epsilon, delta : the limit.
+        first : as in `fits`.
         """
         if delta == 0:
             return Fraction(0)
@@ -175,7 +188,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return room if self.slack(epsilon) <= aside else Fraction(0)
 
     def slack(self, epsilon: float) -> float:
-        """Return (1 + e^epsilon) sum of tau, rounded up, but at most 1."""
+        """Return (1 + e^epsilon) times the sum of tau, rounded up, but at most 1."""
         if self.distance == 0:
             return 0.0
         if not epsilon < _LARGE:
@@ -186,7 +199,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def set_aside(delta: float) -> float:
-    """Return s, about a millionth of a limit's delta, which is kept for adding up shares of noise
-    in all runs together.
+    """Return s, about a millionth of a limit's delta. It is kept for the shares of noise of all
+    runs together.
     """
     return math.ldexp(delta, -20)

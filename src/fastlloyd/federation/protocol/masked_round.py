@@ -10,9 +10,9 @@ of uploads times the constant. This check finds faults and different contexts, w
 The transcript hash chains the clients that share keys, every broadcast and all parameters. Every
 mask is bound to it:
 
-h_0 = H(start label, plan digest, run id, n, Deal with its number and the Hellos of the n
-clients that share keys, the dealer's commitment to the group key)
-h_i = H(step label, h_{i-1}, message i)
+    h_0 = H(start label, plan digest, run id, n, Deal with its number and the Hellos of the n
+    clients that share keys, the dealer's commitment to the group key)
+    h_i = H(step label, h_{i-1}, message i)
 
 The messages are the broadcasts and parameters, in the order in which the server fixes them, and
 encoded by `messages.encode`. H is the SHA-256 of its arguments, each after its length as 4 bytes,

@@ -1,5 +1,5 @@
-"""Files of one party: a hash-chained table of events, and messages and secrets that are wiped with
-their run.
+"""Store of one party: a hash-chained table of events, and messages and secrets that are wiped when
+their run ends.
 """
 
 from fastlloyd.federation.store.durable import Store, read

@@ -1,9 +1,9 @@
-"""Sums of a ledger's events, so that a ledger of thousands of runs opens as quickly as one of a
+"""Sums of events in a ledger, so that a ledger of thousands of runs opens as quickly as one with a
 few.
 
-An `AddedUp` counts the runs of the same cost on one data set that were charged whole. Nothing is
-rounded, because each cost is kept as it is. A ledger is opened from its last `AddedUp`. A full
-verification adds up all events again, and compares.
+An `AddedUp` counts equal runs: runs on one data set that cost the same and were charged whole.
+Nothing is rounded, because each cost is kept as it is. A ledger is opened from its last `AddedUp`.
+A full verification adds up all events again, and compares.
 """
 
 from collections.abc import Mapping
@@ -35,10 +35,11 @@ class Adding:
     """Progress of adding up the events of a history.
 
     n_events : number of events so far.
-    sums : of the last `AddedUp`.
-    singly : numbers of the events outside all sums, each with the id of its run.
-    first : first run of each spelling of a name.
-    done : ids of the runs in the sums, if all events were read.
+    sums : sums in the last `AddedUp`.
+    singly : events that are in no sum, by number, each with the id of its run, or None if it has
+        none.
+    first : id of the first run under each spelling of a data set's name.
+    done : ids of the runs that are in the sums, if all events were read.
     """
 
     n_events: int = 0
@@ -65,12 +66,17 @@ class Adding:
                 pass
 
     def due(self, runs: Mapping[bytes, AnyRun]) -> list[AddedUp]:
-        """Return the `AddedUp` that should be written next, or nothing."""
+        """Return the `AddedUp` that should be written next, in a list. The list is empty if none is
+        due.
+        """
         ids = self._to_take(runs)
         return [self._added_up(runs, ids)] if len(ids) >= max(PERIOD, len(self.sums)) else []
 
     def take(self, event: AddedUp, runs: Mapping[bytes, AnyRun]) -> set[bytes]:
-        """Return the ids of the runs in this event. Raises StateError unless its sums are right."""
+        """Note an `AddedUp`, and return the ids of the runs that it adds to the sums.
+
+        Raises StateError unless its sums are right.
+        """
         ids = self._to_take(runs)
         if event != self._added_up(runs, ids):
             raise StateError("the sums in the event differ from the sums of the runs before it")
@@ -81,8 +87,8 @@ class Adding:
     def _to_take(self, runs: Mapping[bytes, AnyRun]) -> list[bytes]:
         """Return the ids of the runs for the next `AddedUp`.
 
-        These were charged whole. The first run of a name is not among them, nor are the last runs,
-        which may still hand something back.
+        These runs were charged whole. The first run under each name is not among them. Nor are the
+        last runs, because some of their exchanges may still be refunded.
         """
         first = set(self.first.values())
         return [

@@ -1,4 +1,6 @@
-"""The contents of a store, checked against themselves and its head file while they are read."""
+"""Content of a store, verified while it is read: its parts must match each other, and its head
+file.
+"""
 
 import hashlib
 import sqlite3
@@ -47,9 +49,14 @@ _TYPES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """Content of a verified file: owner, position of its chain, head 0, and the fold of its events.
+    """Content of a verified store.
 
-    seconds : time of each event, in UTC since 1970.
+    role : role of the owner.
+    identity : public signing key of the owner, 32 bytes.
+    first_head : head 0 of the chain.
+    position : number of events, and the last head.
+    history : state that follows from all events.
+    seconds : time of each event, UTC since 1970. Empty if only a part of the events was read.
     """
 
     role: Role
@@ -64,14 +71,18 @@ class Contents:
 def verified(
     connection: sqlite3.Connection, path: Path, *, whole: bool = True
 ) -> Iterator[tuple[Contents, LogPosition]]:
-    """Return the content of the file and the position in its head file, both of one state, even
-    while another process writes.
+    """Verify a store, and yield its content and the position in its head file. Both belong to one
+    state, even while another process writes.
 
-    Everything is checked against everything else and against the head file. Raises StateError if
-    either file is damaged or missing, or if the store is older than its head file.
+    All parts are compared with each other and with the head file.
 
-    whole : False to read only the part of a ledger after its last `AddedUp`, and the events that
-        this names.
+    connection : connection to the store.
+    path : path of the store.
+    whole : whether to read the whole store. Otherwise read only the part of a ledger after its last
+        `AddedUp`, and the earlier events that this event names.
+
+    Raises StateError if either file is damaged or missing, or if the store is older than its head
+    file.
     """
     with sentences(path):
         check_origin(connection, path)
@@ -130,7 +141,7 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, bytes]:
-    """Return role and signing key of the store's owner, and head 0."""
+    """Return role and public signing key of the store's owner, and head 0."""
     owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
     if len(owners) != 1:
         raise damaged(path, "it does not name exactly one owner")
@@ -146,13 +157,15 @@ def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, byt
 
 
 Row = tuple[int, int, bytes, bytes]
-"""Number, seconds, bytes and head of an event."""
+"""Number, seconds, encoding and head of an event."""
 
 _HEAD: Final = "SELECT head FROM events WHERE number = ?"
 
 
 def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
-    """Read a ledger from its last `AddedUp`; return None if there is none."""
+    """Return the content of a ledger, read from its last `AddedUp` on, or None if it has no such
+    event or is not a ledger.
+    """
     role, identity, first = _owner(connection, path)
     if role is not Role.HOLDER:
         return None
@@ -199,8 +212,12 @@ def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
 def _chained(
     path: Path, head: bytes, rows: Iterable[Row], first: int
 ) -> Iterator[tuple[Row, Event]]:
-    """Decode rows that follow one another from number `first` on. StateError unless their hashes
-    follow from `head`, that of the row before them.
+    """Yield rows and their events. The rows follow one another.
+
+    head : head of the row before them.
+    first : number that the first row must have.
+
+    Raises StateError unless their hashes follow from `head`.
     """
     for number, row in enumerate(rows, first):
         at, seconds, body, stored = row
@@ -221,7 +238,9 @@ def _chained(
 def _follow_chain(
     connection: sqlite3.Connection, path: Path
 ) -> tuple[Contents, dict[int, MessageRecorded]]:
-    """Read the events; return also those of messages, by number."""
+    """Read all events. Return the content of the store, and the events of stored messages, by
+    number.
+    """
     role, identity, first = _owner(connection, path)
     history, position, recorded, times = History(role), LogPosition(0, first), {}, []
     rows = connection.execute("SELECT number, seconds, body, head FROM events ORDER BY number")
@@ -250,9 +269,11 @@ def _follow_chain(
 def _check_newest(
     connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition
 ) -> None:
-    """Raise StateError if the head file knows more events, or different ones.
+    """Raise StateError if the head file knows more events than the store, or different ones.
 
-    The store may be one step ahead, if a crash came before the head file was written.
+    The store may be one step ahead, if the process crashed before it wrote the head file.
+
+    known : position in the head file.
     """
     holds, found = contents.position.length, [(contents.first_head,)]
     if known.length:
@@ -279,6 +300,8 @@ def _check_messages(
     """Raise StateError unless the sealed messages of open runs are there, and no others.
 
     Only a process with the keys can compare their content with the events (`sealed.Sealed`).
+
+    recorded : events of stored messages, by number.
     """
     kept = {
         number: event

@@ -1,7 +1,8 @@
-"""Cost of a run, exchange by exchange, and the part that counts for given neighbours.
+"""Cost of a run, exchange by exchange, and the cost that counts for given neighbours.
 
-Let A be the cost of an exchange if a unit of the run is added or removed, and R its cost if one is
-replaced (Gaussian: mu^2; Laplace: epsilon). The sums of a data set then take
+An exchange is one question of a run and its noisy answer. Let A be its cost if one unit that the
+run protects is added or removed, and R if one is replaced. The cost is mu^2 for Gaussian noise, and
+epsilon for Laplace noise. The sums of a data set then count
 
     sum for                       run for records      run for persons
     record added or removed       A                    A
@@ -9,9 +10,10 @@ replaced (Gaussian: mu^2; Laplace: epsilon). The sums of a data set then take
     person added or removed       no bound             A
     person replaced               no bound             R
 
-A row of a person who stays moves at most as many shares as a person has (docs/proofs/persons.md). A
-replaced row may move from one person to another. The bound for persons holds only for the same
-unit: a run for "patient" bounds nothing for "household".
+If a person who stays gains or loses a row, at most as many shares move as a person has
+(docs/proofs/persons.md), so the cost is A. A replaced row may move from one person to another, so
+the cost is that of two such changes. The bound for persons holds only for the same unit: a run for
+"patient" bounds nothing for "household".
 """
 
 from fractions import Fraction
@@ -38,11 +40,11 @@ class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     pure_epsilon: Fraction
 
     def at_most(self, more: Fraction) -> "Cost":
-        """Return this cost with mu^2 larger by the factor 1 + more."""
+        """Return this cost with mu^2 multiplied by 1 + `more`."""
         return Cost(self.mu_squared * (1 + more), self.pure_epsilon)
 
     def covers(self, other: "Cost") -> bool:
-        """Return whether another cost is at most this one."""
+        """Return whether `other` costs at most as much as this."""
         return other.mu_squared <= self.mu_squared and other.pure_epsilon <= self.pure_epsilon
 
     def times(self, distance: Fraction) -> "Cost":
@@ -55,21 +57,21 @@ class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Cost of one exchange if a unit (a record or a person) is added or removed (A), and if one is
-    replaced (R).
+    """Cost of one exchange under both relations.
+
+    added : A, the cost if a unit (a record or a person) is added or removed.
+    replaced : R, the cost if a unit is replaced.
     """
 
     added: Cost
     replaced: Cost
 
     def at_most(self, more: Fraction) -> "ExchangeCost":
-        """Return this cost with mu^2 larger by the factor 1 + more."""
+        """Return this cost with mu^2 multiplied by 1 + `more`."""
         return ExchangeCost(self.added.at_most(more), self.replaced.at_most(more))
 
     def covers(self, other: "ExchangeCost") -> bool:
-        """Return whether another exchange costs at most as much as this one, under every
-        neighbouring relation.
-        """
+        """Return whether `other` costs at most as much as this, under both relations."""
         return self.added.covers(other.added) and self.replaced.covers(other.replaced)
 
     def where(self, asked: Neighbours) -> Cost:
@@ -80,12 +82,13 @@ class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 class RunCost(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """Cost of a run, for each record of a data set.
+    """Cost of a run that protects records.
 
-    neighboring_relation : of the plan.
-    epsilon, delta : as the plan states them.
-    distance : tau, the total variation distance between the run and one with exactly its
-        mechanism's noise; 0 unless noise is added in shares.
+    neighboring_relation : neighbouring relation of the plan.
+    costs : cost of each exchange, in order.
+    epsilon, delta : guarantee that the plan states.
+    distance : tau, the total variation distance of the run from a run with exactly the mechanism's
+        noise. It is 0 unless noise is added in shares.
     """
 
     neighboring_relation: NeighboringRelation
@@ -95,16 +98,18 @@ class RunCost(
     distance: Fraction
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """Return the cost of each exchange for these neighbours, None for one without a bound."""
+        """Return the cost of each exchange for these neighbours, or None for an exchange without a
+        bound.
+        """
         return tuple(None if asked.unit else cost.where(asked) for cost in self.costs)
 
     def at_most(self, more: Fraction) -> Self:
-        """Return this cost with the mu^2 of every exchange larger by the factor 1 + more."""
+        """Return this cost with the mu^2 of every exchange multiplied by 1 + `more`."""
         return msgspec.structs.replace(self, costs=tuple(cost.at_most(more) for cost in self.costs))
 
     def covers(self, other: "RunCost") -> bool:
-        """Return whether every exchange of another run costs at most that of this one, for all
-        neighbours.
+        """Return whether `other` has as many exchanges, and each of them costs at most as much as
+        the one here, under both relations.
         """
         return (
             len(other.costs) == len(self.costs)
@@ -114,12 +119,12 @@ class RunCost(
 
 
 class PersonRunCost(RunCost, frozen=True, kw_only=True):
-    """Cost of a run that protects persons, for each of them.
+    """Cost of a run that protects persons.
 
     unit : name of the unit, such as patient.
-    max_clients : number c of organisations that may have rows of one person, for which the noise
-        was made, or 0 if all records are in one place.
-    one_row_each : each record is a different person.
+    max_clients : c, the number of organisations that may have rows of one person, for which the
+        noise was made. It is 0 if all records are in one place.
+    one_row_each : whether each record is a different person.
     """
 
     unit: Name
@@ -127,7 +132,9 @@ class PersonRunCost(RunCost, frozen=True, kw_only=True):
     one_row_each: bool
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """Return the cost of each exchange for these neighbours, None for one without a bound."""
+        """Return the cost of each exchange for these neighbours, or None for an exchange without a
+        bound.
+        """
         return tuple(self._of(cost, asked) for cost in self.costs)
 
     def _of(self, cost: ExchangeCost, asked: Neighbours) -> Cost | None:

@@ -1,9 +1,8 @@
-"""`Store`: the file in which one party makes a step durable, in one transaction, before anything is
-sent.
+"""Store in which one party makes each step durable, in one transaction, before it sends anything.
 
-A committed step survives a power cut, and a step that was not committed never happened. After a
-failed commit it is not known which of the two holds. So the object takes no further step, and the
-next opening finds the state before or after, never one in between.
+A committed step survives a power cut. A step that was not committed never happened. After a failed
+commit it is unknown which of the two is the case. So the object takes no further step, and the next
+opening finds the state before or after the step, never one in between.
 """
 
 import hashlib
@@ -35,18 +34,18 @@ from fastlloyd.federation.store.lock import Lock
 from fastlloyd.federation.store.sealed import Sealed, Secrets, Text
 
 Row = tuple[int, int, bytes, bytes]
-"""Number, seconds, bytes and head of an event."""
+"""Number, seconds, encoding and head of an event."""
 
 
 class Store:
-    """Store of one identity, open in one process. `create` or `open` makes it, `close` or a context
-    closes it.
+    """Store of one party, open in one process. `create` or `open` makes the object. `close` closes
+    it, or the end of a `with` block.
 
     Its methods may be called from any thread, one after another.
 
-    role, identity : of the owner. The identity is its public signing key, 32 bytes.
-    position : number of events, and head of the chain. Head 0 of an empty store is unique too.
-    history : fold of the events. Do not change it.
+    path : path of the file.
+    role : role of the owner.
+    identity : public signing key of the owner, 32 bytes.
     """
 
     def __init__(
@@ -80,9 +79,12 @@ class Store:
 
     @classmethod
     def create(cls, path: Path, *, role: Role, identity: bytes, patience: float = 0.0) -> Self:
-        """Make the store of the party with this public signing key (32 bytes) and open it.
+        """Make the store of a party and open it.
 
-        patience : seconds to wait for another process that has it open.
+        path : path of the new store.
+        role : role of the owner.
+        identity : public signing key of the owner, 32 bytes.
+        patience : seconds to wait for another process that has the store open.
 
         Raises StateError if the file exists.
         """
@@ -104,20 +106,23 @@ class Store:
         patience: float = 0.0,
         whole: bool = True,
     ) -> Self:
-        """Open a store, verify all of it, and check its role and identity, unless these are None.
+        """Open a store and verify it.
 
-        whole : False to verify and read only the part of a ledger after the last `AddedUp`, and the
-            events that this names.
-        patience : seconds to wait for another process that has it open.
+        path : path of the store.
+        role : role that the owner must have, or None for any.
+        identity : public signing key that the owner must have, or None for any.
+        patience : seconds to wait for another process that has the store open.
+        whole : whether to read the whole store. Otherwise read only the part of a ledger after its
+            last `AddedUp`, and the earlier events that this event names.
 
-        Raises StateError if another process still has it open, if it is damaged or another party's,
-        or if users other than its owner can read it.
+        Raises StateError if another process has it open, if it is damaged or another party's, or if
+        users other than its owner can read it.
         """
         files.check_access(path)
         return cls(path, Lock(path, patience), role, identity, whole=whole)
 
     def check_owner(self, role: Role | None, identity: bytes | None) -> None:
-        """Raise StateError unless the store has this role and identity, if they are given."""
+        """Raise StateError unless the owner has this role and this identity. None allows any."""
         if role not in (None, self.role):
             raise StateError(f"{self.path} is {self.role.store}; expected {role.store}")
         if identity not in (None, self.identity):
@@ -128,12 +133,14 @@ class Store:
 
     @property
     def position(self) -> LogPosition:
-        """Number of events, and the head of their chain."""
+        """Number of events, and the head of their chain. The head of an empty store is unique
+        too.
+        """
         return self._position
 
     @property
     def history(self) -> History:
-        """Fold of the events. Do not change it."""
+        """State that follows from all events. Do not change it."""
         return self._history
 
     def head_at(self, length: int) -> bytes:
@@ -149,10 +156,11 @@ class Store:
         )
 
     def check_remembered(self, remembered: LogPosition, by: str) -> None:
-        """Raise OldStoreError if `by` remembers more events of this store than it has, or different
-        ones.
+        """Raise OldStoreError if another party remembers more events of this store than it has, or
+        different ones.
 
-        A length of 0 means that nothing is remembered.
+        remembered : position that the party remembers. A length of 0 means that it remembers none.
+        by : name of the party, for the message.
         """
         holds = self._position.length
         if remembered.length and (
@@ -172,18 +180,18 @@ class Store:
 
     @property
     def began(self) -> int | None:
-        """Time of the first event, in seconds since 1970, UTC, or None if there is none."""
+        """Time of the first event, in seconds since 1970, UTC, or None if there is no event."""
         for (seconds,) in self._rows("SELECT seconds FROM events WHERE number = 1"):
             return int(seconds)
         return None
 
     def events(self) -> Iterator[Event]:
-        """Return all events in their order."""
+        """Yield all events in their order."""
         for (body,) in self._rows("SELECT body FROM events ORDER BY number"):
             yield decode(body)
 
     def messages(self, run_id: bytes) -> list[bytes]:
-        """Return the messages recorded in a run, in order; none once it has ended.
+        """Return the stored messages of a run, in order. The list is empty once the run has ended.
 
         Raises StateError if their key is lost.
         """
@@ -192,16 +200,19 @@ class Store:
             return self._sealed.messages(run_id)
 
     def secrets(self, run_id: bytes) -> dict[str, bytes]:
-        """Return the secrets of a run by name; none once it has ended. Raises StateError if their
-        key is lost.
+        """Return the secrets of a run, by name. The dict is empty once the run has ended.
+
+        Raises StateError if their key is lost.
         """
         with self._one_at_a_time, files.sentences(self.path):
             self._sealed.check(run_id)
             return self._sealed.secrets(run_id)
 
     def fingerprint_key(self) -> bytes:
-        """Key of fingerprints, 32 bytes, drawn when a client's store was made; it never leaves the
-        store.
+        """Return the key of fingerprints, 32 bytes. It was drawn when the store was made, and never
+        leaves the store.
+
+        Raises StateError unless this is the store of a client.
         """
         for (key,) in self._rows(
             "SELECT bytes FROM secrets WHERE run_id = ? AND name = ?", FOR_EVER, FINGERPRINT_KEY
@@ -218,17 +229,19 @@ class Store:
         messages: Sequence[bytes] = (),
         secrets: Secrets | None = None,
     ) -> None:
-        """Make one step durable: all of it is on disk when this returns.
+        """Make one step durable. When this returns, all of the step is on disk.
 
-        messages : encoded messages of the `MessageRecorded` events among `events`, in their order.
-        secrets : to be kept until their run ends.
+        Messages and secrets are sealed under a key of their run, which is durable before them. A
+        `RunEnded` deletes all messages and secrets of its run, and their key is destroyed after the
+        commit.
 
-        Both are stored sealed, under a key of the run that is durable before them. A `RunEnded`
-        deletes all messages and secrets of its run, and after the commit their key is destroyed.
+        events : events of the step, in order.
+        messages : encodings of the messages of all `MessageRecorded` in `events`, in their order.
+        secrets : secrets to keep until their run ends.
 
-        Raises StateError. If the events may not follow, if the messages do not belong to them, or
-        if the key of the run is lost, nothing happens and the store stays usable. If the disk
-        fails, the step is not taken, and this object takes no further one.
+        Raises StateError in two cases. If the events may not follow, the messages do not belong to
+        them, or the key of a run is lost, nothing happens and the store can still be used. If the
+        disk fails, the step is not taken, and this object takes no further one.
         """
         with self._one_at_a_time:
             if self._failure:
@@ -268,7 +281,7 @@ class Store:
                 self._destroy_keys()
 
     def close(self) -> None:
-        """Close the store. Raises StateError if the key of a run that has ended is not
+        """Close the store. Raises StateError if the key of a run that has ended could not be
         destroyed.
         """
         with self._one_at_a_time:
@@ -297,7 +310,9 @@ class Store:
         self.close()
 
     def _destroy_keys(self) -> None:
-        """Destroy the keys of runs that have ended; a failure stops all further steps."""
+        """Destroy the keys of runs that have ended. After a failure the store takes no further
+        step.
+        """
         try:
             with files.sentences(self.path):
                 self._sealed.destroy_keys(self._history)
@@ -334,7 +349,9 @@ class Store:
 
 
 def read(path: Path) -> tuple[Contents, list[Event]]:
-    """Verify a store and read its events without writing, even while another process uses it."""
+    """Verify a store, and return its content and its events. Nothing is written, and another
+    process may use the store meanwhile.
+    """
     with (
         files.sentences(path),
         closing(files.connect_to_read(path)) as connection,
@@ -347,8 +364,12 @@ def read(path: Path) -> tuple[Contents, list[Event]]:
 
 
 def _matched(rows: Sequence[Row], events: Sequence[Event], messages: Sequence[bytes]) -> list[Text]:
-    """Return number, event and bytes of each message. Raises StateError if the bytes do not match
-    the event.
+    """Return number, event and encoding of each message. Raises StateError if an encoding does not
+    match its event.
+
+    rows : rows of the events.
+    events : events of a step.
+    messages : encodings of the messages of all `MessageRecorded` in `events`.
     """
     recorded = [
         (row[0], event)

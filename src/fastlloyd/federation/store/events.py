@@ -1,13 +1,13 @@
-"""Events of a store: their kinds, their only encoding, and the chain of hashes through them.
+"""Events of a store: their kinds, their encoding, and the chain of hashes through them.
 
-Head n = SHA-256(label, head n-1, seconds n, bytes of event n). Head 0 is made from the store's
-owner, its role and a random salt, so no two stores share a head. A length and a head together fix
-all events before. The seconds say when the event was written, by the clock of the machine, in UTC
+Head n = SHA-256(label, head n-1, seconds n, bytes of event n). Head 0 depends on the store's owner,
+its role and a random salt, so no two stores share a head. A length and a head together determine
+all events before. The seconds tell when the event was written, by the clock of the machine, UTC
 since 1970. They are for people: no decision, deadline or order depends on them, and the clock may
 jump back.
 
-No event contains a value of a record, noise, a key, or a digest of one. The fingerprint of the
-records is an HMAC under a key of the store's own.
+No event contains a value of a record, noise, a key, or a digest of one of these. The fingerprint of
+the records is an HMAC under a key that only the store has.
 """
 
 import enum
@@ -46,8 +46,8 @@ _EVENT_LABEL = b"fastlloyd/v2/event"
 
 
 class Role(enum.Enum):
-    """Owner of a store: a client (its runs), a server (positions of its clients), or a holder of
-    records (all runs on them).
+    """Role of a store's owner: a client (its runs), a server (positions of its clients' stores), or
+    a holder of records (all runs on them).
     """
 
     CLIENT = "client"
@@ -56,7 +56,7 @@ class Role(enum.Enum):
 
     @property
     def store(self) -> str:
-        """Name of a store of this role, in words."""
+        """Noun phrase for a store of this role."""
         return "a ledger" if self is Role.HOLDER else f"the store of a {self.value}"
 
 
@@ -68,7 +68,9 @@ class Outcome(enum.Enum):
 
 
 class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Number of events in a store, and the head of its chain: the hash after the last one."""
+    """Position of a store: the number of its events, and the head of its chain, which is the hash
+    after the last event.
+    """
 
     length: Annotated[int, Meta(ge=0, le=MAX_LENGTH)]
     head: Digest
@@ -77,14 +79,19 @@ class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 class _Event(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """Array of a number, which says what kind of event this is, and the fields in order."""
+    """Base of all events. The encoding is an array: the tag, a number that identifies the class,
+    and then the fields in order.
+    """
 
 
 class _Reserved(_Event, frozen=True):
-    """Client: I join this run of this plan as `client`, with the data set of that name. The whole
-    cost of the run counts from now on.
+    """Event of a client or a ledger: a run is reserved. Its whole cost counts from now on.
 
-    fingerprint : of the records, `fingerprint.RecordsHash`.
+    run_id : id of the run. In a ledger, `client_news.own_run_id` or a random id.
+    plan_digest : digest of the plan or mechanism.
+    client : name of the client in the plan, or of the command that runs a mechanism.
+    dataset : name of the data set that is charged.
+    fingerprint : `fingerprint.RecordsHash` of the records, or zeros in a ledger.
     """
 
     run_id: RunId
@@ -109,7 +116,8 @@ class RunReserved(_Reserved, frozen=True, tag=10):
 class PersonRunReserved(_Reserved, frozen=True, tag=11):
     """Reservation of a run that protects persons.
 
-    persons : `fingerprint.PersonsHash`, or None in a ledger and if each row is a different person.
+    persons : `fingerprint.PersonsHash` of the records, or None in a ledger and if each row is a
+        different person.
     """
 
     cost: PersonRunCost
@@ -121,16 +129,18 @@ class PersonRunReserved(_Reserved, frozen=True, tag=11):
 
 
 class RunCharged(_Event, frozen=True, tag=12):
-    """Holder: from now on every exchange of the run may be answered, without a further event before
-    each.
+    """Event of a holder: the whole run is charged. Every exchange may now be answered without
+    another event.
     """
 
     run_id: RunId
 
 
 class HandedBack(_Event, frozen=True, tag=13):
-    """Holder: no noise was drawn for these exchanges of a `RunCharged`, in rising order, and none
-    will be. Only the process of the run writes this.
+    """Event of a holder: some exchanges of a `RunCharged` are refunded, because no noise was drawn
+    for them and none will be. Only the process of the run writes this event.
+
+    numbers : numbers of these exchanges, in rising order.
     """
 
     run_id: RunId
@@ -138,11 +148,12 @@ class HandedBack(_Event, frozen=True, tag=13):
 
 
 class MessageRecorded(_Event, frozen=True, tag=2):
-    """Client or server: a message was decided on or accepted. Its bytes are kept outside the chain
-    until the run ends.
+    """Event of a client or server: a message was decided on or accepted. Its bytes are kept outside
+    the chain until the run ends.
 
-    kind : its class in `protocol.messages`. All of these are meant for others: public, masked,
-        sealed, or a MAC.
+    kind : class of the message in `protocol.messages`. All of these are meant for others: public,
+        masked, sealed, or a MAC.
+    digest : SHA-256 of the message's encoding.
     """
 
     run_id: RunId
@@ -151,8 +162,10 @@ class MessageRecorded(_Event, frozen=True, tag=2):
 
 
 class ExchangeCharged(_Event, frozen=True, tag=3):
-    """Client: the answer to this exchange, from 1, may be sent. Its cost is spent, even if the
+    """Event of a client: the answer of one exchange may be sent. Its cost is spent, even if the
     answer is lost.
+
+    number : number of the exchange, from 1.
     """
 
     run_id: RunId
@@ -160,10 +173,13 @@ class ExchangeCharged(_Event, frozen=True, tag=3):
 
 
 class RunEnded(_Event, frozen=True, tag=4):
-    """Any role: the run is over for this store. Its messages and secrets were wiped with this
-    event, and none follows.
+    """Event of any role: the run has ended for this store. This event wipes its messages and
+    secrets, and no event of the run follows.
 
-    released : exchanges that were reserved and never charged, in rising order; a server has none.
+    outcome : end of the run.
+    reason : reason for an end without a result.
+    released : numbers of the exchanges that were reserved and never charged, in rising order. A
+        server has none.
     """
 
     run_id: RunId
@@ -173,8 +189,8 @@ class RunEnded(_Event, frozen=True, tag=4):
 
 
 class LimitSet(_Event, frozen=True, tag=5):
-    """Client: all runs on the data set together may be at most (epsilon, delta)-DP. An infinite
-    epsilon lifts the limit.
+    """Event of a client or holder: all runs on the data set together may be at most (epsilon,
+    delta)-DP. An infinite epsilon lifts the limit.
 
     The limit applies to one record: replaced if all runs of the data set protect that, otherwise
     added or removed.
@@ -191,8 +207,8 @@ class LimitSet(_Event, frozen=True, tag=5):
 
 
 class UnitLimitSet(_Event, frozen=True, tag=14):
-    """Client: a `LimitSet` for the neighbours that it names. Each `Neighbours` has its own limit,
-    and all limits apply.
+    """Event of a client or holder: a `LimitSet` for the neighbours that it names. Each `Neighbours`
+    has its own limit, and all limits apply.
     """
 
     dataset: Name
@@ -210,8 +226,8 @@ class TakenOver(_Event, frozen=True, tag=18):
 
 
 class DataSetNamed(_Event, frozen=True, tag=30):
-    """Holder: a data set has this name, even without a run or limit. I was told of all its
-    spellings so far.
+    """Event of a holder: a data set has this name, even without a run or limit. The holder was told
+    that all spellings of the name so far mean this data set.
     """
 
     dataset: Name
@@ -220,9 +236,11 @@ class DataSetNamed(_Event, frozen=True, tag=30):
 class Repeated(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """Number of runs on a data set with the same cost and the same counted exchanges.
+    """Number of equal runs on a data set: with the same cost, and the same exchanges that count.
 
-    dataset : `names.same` of its name.
+    dataset : normalised name of the data set (`names.same`).
+    numbers : numbers of the exchanges that count.
+    times : number of runs.
     """
 
     dataset: Name
@@ -231,13 +249,13 @@ class Repeated(
 
 
 class RepeatedRuns(Repeated, frozen=True):
-    """`Repeated` runs for records."""
+    """Number of equal runs that protect records."""
 
     cost: RunCost
 
 
 class RepeatedPersonRuns(Repeated, frozen=True):
-    """`Repeated` runs for persons."""
+    """Number of equal runs that protect persons."""
 
     cost: PersonRunCost
 
@@ -246,11 +264,14 @@ AnyRepeated = RepeatedRuns | RepeatedPersonRuns
 
 
 class AddedUp(_Event, frozen=True, tag=31):
-    """Holder: this is the exact sum of the runs that were charged whole, so that their events need
-    not be read again.
+    """Event of a holder: the exact sum of runs that were charged whole. Their own events need not
+    be read again.
 
-    others : numbers of all earlier events that still matter, in rising order: those outside such
-        runs, of the first run of each name, and of the last runs.
+    records : sums of runs that protect records.
+    persons : sums of runs that protect persons.
+    others : numbers of all earlier events that must still be read, in rising order. These are the
+        events outside such runs, those of the first run under each name, and those of the last
+        runs.
     """
 
     records: tuple[RepeatedRuns, ...]
@@ -259,20 +280,23 @@ class AddedUp(_Event, frozen=True, tag=31):
 
     @property
     def sums(self) -> tuple[AnyRepeated, ...]:
-        """Sums for records, then for persons."""
+        """Sums of runs that protect records, then of runs that protect persons."""
         return (*self.records, *self.persons)
 
 
 class PeerSeen(_Event, frozen=True, tag=6):
-    """Holder: the store of the client with this signing key was at this position."""
+    """Event of a holder: the store of a client was at this position.
+
+    name : public signing key of the client, as hex digits.
+    """
 
     name: Name
     position: LogPosition
 
 
 class ClientJoined(_Event, frozen=True, tag=16):
-    """Server: this client of the plan said Hello in this run, perhaps after it had left. The Deal
-    decides whether it is in the run.
+    """Event of a server: this client said Hello in this run, perhaps after it had left. The Deal
+    decides whether it takes part.
     """
 
     run_id: RunId
@@ -280,8 +304,8 @@ class ClientJoined(_Event, frozen=True, tag=16):
 
 
 class ClientLeft(_Event, frozen=True, tag=17):
-    """Server: this client has fetched the outcome, or can no longer get one. I stop waiting for
-    it.
+    """Event of a server: this client has fetched the outcome, or can no longer get one. The server
+    stops waiting for it.
     """
 
     run_id: RunId
@@ -289,8 +313,10 @@ class ClientLeft(_Event, frozen=True, tag=17):
 
 
 class PeerSigned(_Event, frozen=True, tag=8):
-    """Server: the client with this signing key, called `client` in the plan, signed and showed this
-    position of its store.
+    """Event of a server: a client showed this signed position of its store.
+
+    name : public signing key of the client, as hex digits.
+    client : name of the client in the plan.
     """
 
     name: Name
@@ -299,7 +325,10 @@ class PeerSigned(_Event, frozen=True, tag=8):
 
 
 class PeerForgotten(_Event, frozen=True, tag=9):
-    """Server: my operator told me to forget the positions of the client with this signing key."""
+    """Event of a server: its operator made it forget the position of a client's store.
+
+    name : public signing key of the client, as hex digits.
+    """
 
     name: Name
 
@@ -345,7 +374,9 @@ def encode(event: Event) -> bytes:
 
 
 def decode(data: bytes) -> Event:
-    """Read an event. Raises StateError for bytes that `encode` would not write."""
+    """Return the event that `data` encodes. Raises StateError if `data` is not what `encode`
+    writes.
+    """
     try:
         event: Event = _DECODER.decode(data)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -356,14 +387,14 @@ def decode(data: bytes) -> Event:
 
 
 def is_added_up(data: bytes) -> bool:
-    """Return whether these bytes are an `AddedUp`, unless they are damaged."""
+    """Return whether these bytes encode an `AddedUp`. The answer may be wrong if they are
+    damaged.
+    """
     return data[1:2] == _ADDED_UP
 
 
 def checked(event: Event) -> bytes:
-    """Return the encoding of a new event. Raises StateError, with the name of the field, if it is
-    not valid.
-    """
+    """Return the encoding of a new event. Raises StateError if a field is invalid."""
     try:
         data = encode(event)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
@@ -374,26 +405,28 @@ def checked(event: Event) -> bytes:
 
 
 def recorded(run_id: bytes, message: Message) -> MessageRecorded:
-    """Return the event of a message to be stored; its bytes, `messages.encode`, are stored
-    separately.
-    """
+    """Return the event that stores a message. The bytes of the message are stored separately."""
     return MessageRecorded(
         run_id=run_id, kind=type(message).__name__, digest=message_digest(message)
     )
 
 
 def first_head(role: Role, identity: bytes, salt: bytes) -> bytes:
-    """Return head 0 of the store of a party with this public signing key (32 bytes).
+    """Return head 0 of a store, 32 bytes.
 
+    role : role of the store's owner.
+    identity : public signing key of the owner, 32 bytes.
     salt : 16 random bytes.
     """
     return hashlib.sha256(_STORE_LABEL + role.value.encode() + b"\0" + identity + salt).digest()
 
 
 def next_head(head: bytes, seconds: int, event: bytes) -> bytes:
-    """Return the head of the chain after one more event, written at these seconds.
+    """Return the head of the chain after one more event, 32 bytes.
 
-    head : the head before it.
+    head : head before the event.
+    seconds : time at which the event is written.
+    event : encoding of the event.
     """
     return hashlib.sha256(_EVENT_LABEL + head + seconds.to_bytes(8, "big") + event).digest()
 

@@ -31,7 +31,8 @@ _MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x464C4C31
 FORMAT: Final = 3
 FOR_EVER: Final = b""
-"""Value in place of the run id for the fingerprint key, which outlives every run and is not sealed.
+"""Value in place of a run id for the fingerprint key, which outlives every run and is not
+sealed.
 """
 FINGERPRINT_KEY: Final = "fingerprint"
 
@@ -67,7 +68,9 @@ DISK_FAILED: Final = (
 
 @contextmanager
 def sentences(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite and of the file system into one StateError."""
+    """Context in which errors of SQLite and of the file system become one StateError about the
+    store.
+    """
     try:
         yield
     except sqlite3.Error as error:
@@ -85,8 +88,10 @@ def sentences(path: Path) -> Iterator[None]:
 
 
 def store_path(named: Path) -> Path:
-    """Return the path of a store, given that path or the path of its identity: NAME.store next to
-    NAME.identity.toml.
+    """Return the path of a store.
+
+    named : path of the store, or of an identity NAME.identity.toml, whose store is NAME.store in
+        the same folder.
     """
     if named.name.endswith(IDENTITY_SUFFIX):
         return named.with_name(named.name.removesuffix(IDENTITY_SUFFIX) + SUFFIX)
@@ -94,7 +99,7 @@ def store_path(named: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, for this user only, durably."""
+    """Make a folder and its missing parents, durably. Only this user may open them."""
     if not folder.exists():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -102,8 +107,14 @@ def make_folder(folder: Path) -> None:
 
 
 def create(path: Path, *, role: Role, identity: bytes) -> None:
-    """Make an empty store under a temporary name, complete and durable, then rename it. The caller
-    has the lock.
+    """Make an empty store under a temporary name, make it durable, and then rename it. The caller
+    must have the lock.
+
+    path : path of the store.
+    role : role of the owner.
+    identity : public signing key of the owner, 32 bytes.
+
+    Raises StateError if the store exists, or if a head file shows that it existed.
     """
     if len(identity) != PUBLIC_KEY_BYTES:
         raise StateError(
@@ -142,7 +153,9 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a store for reading and writing; every commit is on disk before it returns."""
+    """Open a store for reading and writing, and return the connection. Every commit is on disk
+    before it returns.
+    """
     check_access(path)
     connection = _open(path, "rw")
     try:
@@ -159,7 +172,9 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """Open a store only for reading, even while another process writes to it."""
+    """Open a store only for reading, even while another process writes to it, and return the
+    connection.
+    """
     check_access(path)
     with suppress(sqlite3.Error), closing(_open(path, "ro")) as probe:
         probe.execute("PRAGMA schema_version").fetchone()
@@ -170,9 +185,10 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def check_access(path: Path) -> None:
-    """Raise StateError unless `path` is a file that only its owner can read, and its only name.
+    """Raise StateError unless `path` is a file that only its owner can read, and the file's only
+    name.
 
-    Under another name the store would have another lock and another log.
+    Under another name the store would have another lock and another write-ahead log.
     """
     if not path.is_file():
         if not path.exists():
@@ -199,7 +215,7 @@ def check_access(path: Path) -> None:
 
 
 def _why_none(path: Path) -> str:
-    """Return why there is no store, and what to do: the end of a sentence."""
+    """Return why there is no store at `path`, and a remedy, as the end of a sentence."""
     if path.is_symlink():
         return ", which is a link to something else; name the store itself"
     if path.is_dir():
@@ -221,7 +237,9 @@ def _why_none(path: Path) -> str:
 
 
 def files(path: Path) -> tuple[Path, ...]:
-    """Return the file, the two that SQLite keeps next to it, the head file and the file of keys."""
+    """Return the paths of the store, of the two files that SQLite keeps next to it, of the head
+    file, and of the file of keys.
+    """
     return (
         path,
         path.with_name(path.name + "-wal"),
@@ -242,7 +260,7 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def check_origin(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise StateError for a file of SQLite that another program made."""
+    """Raise StateError if another program made the SQLite file."""
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise StateError(
             f"{path} is not a store of fastlloyd; expected a file such as clinic-a.store, or"
@@ -271,7 +289,9 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_never_was(path: Path) -> None:
-    """Raise StateError if there is a head file but no store: its spending must not be forgotten."""
+    """Raise StateError if there is a head file but no store. The spending in that store must not be
+    forgotten.
+    """
     known = head_file.remembered(path)
     if known is not None and known.length:
         raise StateError(
@@ -283,7 +303,10 @@ def check_never_was(path: Path) -> None:
 
 
 def damaged(path: Path, how: str) -> StateError:
-    """Return the error for a store whose parts contradict each other; `how` says which."""
+    """Return the error for a store whose parts contradict each other.
+
+    how : words that name the contradiction.
+    """
     return StateError(
         f"{path} is damaged ({how}) and was not changed; keep it, and see docs/how-to/ledger.md",
         code=DAMAGED_STORE,

@@ -1,10 +1,10 @@
-"""`NAME.store-head`: a second copy of a store's newest position, which reveals that a store lost
-steps.
+"""Head file `NAME.store-head`: a second copy of a store's newest position. It reveals that a store
+has lost steps.
 
 If SQLite's write-ahead log is damaged, SQLite takes the part before the damage for the whole, and
 shows an older store that looks sound. The head file contains the length of the chain after the last
-step, and its head. It has two slots, written in turn, and a step counts as taken only when its slot
-is on disk. So a power cut spoils at most the slot being written. The file contains no secret.
+step, and its head. It has two slots, written in turn, and a step is taken only when its slot is on
+disk. So a power cut spoils at most the slot that is being written. The file contains no secret.
 """
 
 import errno
@@ -36,8 +36,10 @@ def remembered(path: Path) -> LogPosition | None:
     """Return the newest position in the head file of the store at `path`, or None if there is no
     such file.
 
-    Raises StateError if neither slot can be read. Call it before reading the store: a process that
-    uses the store writes the store first.
+    Call this before you read the store, because a process that uses the store writes the store
+    first.
+
+    Raises StateError if neither slot can be read.
     """
     for _ in range(_READINGS):
         try:
@@ -58,7 +60,7 @@ def remembered(path: Path) -> LogPosition | None:
 
 
 def create(path: Path, position: LogPosition) -> None:
-    """Make the head file of the store at `path`, whole and durable, replacing any that is there."""
+    """Make the head file of the store at `path`, durably. An existing head file is replaced."""
     beside = path.with_name(path.name + SUFFIX + "-new")
     beside.unlink(missing_ok=True)
     descriptor = os.open(
@@ -77,7 +79,7 @@ class HeadFile:
     """Head file of a store that this process uses."""
 
     def __init__(self, path: Path) -> None:
-        """Open it. Raises OSError if it cannot be written."""
+        """Open the head file of the store at `path`. Raises OSError if it cannot be written."""
         flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         self._descriptor = os.open(head_path(path), flags)
         first, second = (
@@ -88,8 +90,11 @@ class HeadFile:
 
     @classmethod
     def of(cls, path: Path, known: LogPosition, now: LogPosition) -> Self:
-        """Open the head file of a store at position `now`, and bring it up to date if it is
-        behind.
+        """Open the head file of a store, and bring it up to date if it is behind.
+
+        path : path of the store.
+        known : position in the head file.
+        now : position of the store.
         """
         file = cls(path)
         if known != now:
@@ -102,7 +107,7 @@ class HeadFile:
         self._next ^= 1
 
     def close(self) -> None:
-        """Close the file; call it once."""
+        """Close the file. Call this once."""
         os.close(self._descriptor)
 
 
@@ -125,7 +130,7 @@ def _slot(position: LogPosition) -> bytes:
 
 
 def _slots(content: bytes) -> list[LogPosition | None]:
-    """Return the position in each slot, or None for one that is damaged or half written."""
+    """Return the position in each slot, or None for a slot that is damaged or half written."""
     known: list[LogPosition | None] = []
     for at in (0, SPACING):
         said, checksum = content[at : at + _SAID.size], content[at + _SAID.size : at + SLOT_BYTES]

@@ -1,5 +1,5 @@
-"""Fold of the events of a store (runs, limits, positions of peers), and the rules for which event
-may follow which.
+"""State of a store that follows from its events: runs, limits, and positions of clients' stores.
+Also the rules for which event may follow which.
 """
 
 import math
@@ -18,20 +18,26 @@ from fastlloyd.federation.store.added_up import Adding
 from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role, RunEnded, Step
 
 Limited = tuple[str, Neighbours | None]
-"""Key of a limit: the data set, as it was typed or (in `History.limits_since_first_run`) as
-`names.same` returns it, and the unit that the limit is for (`events.LimitSet.speaks_of`).
+"""Key of a limit: the name of the data set, and the neighbours that the limit names, or None
+(`LimitSet.speaks_of`). The name is in the spelling of the event or, in
+`History.limits_since_first_run`, normalised (`names.same`).
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run: its reservation (None at a server), its charged exchanges in order, and its end.
+    """Run in a store.
 
-    is_agreed : all its clients were ready, so exchanges may have been charged.
-    joined, left : at a server, clients that said Hello, and clients that left the run, in order.
-    is_charged_whole : in a ledger, every exchange was charged beforehand, except those handed back.
-        No further event is expected of such a run.
-    is_taken_over : in a ledger, the run began before the ledger knew of it.
+    run_id : id of the run.
+    reserved : reservation of the run, or None at a server.
+    charged : numbers of the charged exchanges, in order.
+    is_agreed : whether all its clients were ready. From then on, exchanges may have been charged.
+    joined : at a server, names of the clients that said Hello, in order.
+    left : at a server, names of the clients that left the run, in order.
+    ended : end of the run, or None.
+    is_charged_whole : in a ledger, whether every exchange was charged at the start. Some of them
+        may have been refunded. No further event of such a run is expected.
+    is_taken_over : in a ledger, whether the run began before the ledger knew of it.
     """
 
     run_id: bytes
@@ -51,7 +57,7 @@ class Run:
 
     @property
     def may_begin_again(self) -> bool:
-        """Return whether the run ended before anything was spent, so that its plan can be used
+        """Return whether the run ended before any budget was spent, so its plan can be used
         again.
         """
         is_spent = self.is_agreed or bool(self.charged) or self.is_charged_whole
@@ -64,39 +70,42 @@ class Run:
 
     @property
     def uncharged(self) -> tuple[int, ...]:
-        """Exchanges that were reserved and not charged, in rising order; they are released when the
-        run ends.
+        """Numbers of the exchanges that were reserved and not charged, in rising order. They are
+        released when the run ends.
         """
         charged = set(self.charged)
         return tuple(number for number in range(1, self.n_exchanges + 1) if number not in charged)
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """Exchanges that count as spent: all while the run is open, the charged ones once it has
-        ended.
+        """Numbers of the exchanges that count as spent. While the run is open these are all
+        exchanges, afterwards the charged ones.
         """
         return tuple(sorted((*self.charged, *(self.uncharged if self.is_open else ()))))
 
     def end(self, outcome: Outcome, reason: str = "") -> RunEnded:
-        """Return the event that ends this run and releases exchanges that were not charged."""
+        """Return the event that ends this run, and releases the exchanges that were not charged."""
         line = printable(" ".join(reason.split()))
         return RunEnded(run_id=self.run_id, outcome=outcome, reason=line, released=self.uncharged)
 
 
 class History:
-    """Fold of events in their order. `add` raises StateError for an event that may not follow.
+    """State that follows from the events of a store, in their order. `add` raises StateError for an
+    event that may not follow.
 
-    runs : by run id, in the order in which they began.
-    limits : the last limit of each kind.
-    limits_since_first_run : of each kind, the limits since the first run on the data set was
-        reserved, in order, with None for no limit.
-    used : `names.same` of the data sets with a run.
-    spellings : of each data set by `names.same`, in order; the first is its name.
-    told : number of these spellings that the holder was told of.
-    peers : last position that each client reported, by signing key.
-    signed : event in which the client signed that position, if it did.
-    rest : runs that are only in the last `AddedUp`, empty if is_whole.
-    is_whole : all events were read.
+    role : role of the store's owner.
+    runs : runs by id, in the order in which they began.
+    limits : last limit for each data set and neighbours.
+    limits_since_first_run : for each data set and neighbours, the limits since the first run on the
+        data set was reserved, in order. None stands for no limit.
+    used : normalised names (`names.same`) of the data sets with a run.
+    spellings : spellings of each data set's name, by the normalised name, in order. The first is
+        the name that is shown.
+    told : number of these spellings that the holder was told of, by the normalised name.
+    peers : last known position of each client's store, by signing key (hex).
+    signed : event in which the client signed that position, by signing key (hex), if there is one.
+    rest : runs that are only in the last `AddedUp`. Empty if `is_whole`.
+    is_whole : whether all events were read.
     adding : progress of adding up the events.
     """
 
@@ -115,7 +124,7 @@ class History:
         self.adding = Adding()
 
     def followed_by(self, following: Iterable[Event]) -> Self:
-        """Return a new history with these events added; this one does not change."""
+        """Return a new history with these events added. This one does not change."""
         after = type(self)(self.role)
         after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
         after.used, after.spellings = self.used, dict(self.spellings)
@@ -131,9 +140,11 @@ class History:
 
     @classmethod
     def resumed(cls, added: events.AddedUp, number: int, others: Iterable[Event]) -> Self:
-        """Return the history up to an `AddedUp`, the event of this number.
+        """Return the history up to an `AddedUp`.
 
-        others : the events that it names.
+        added : the event.
+        number : number of the event.
+        others : the earlier events that it names.
         """
         history = cls(Role.HOLDER)
         for at, event in zip(added.others, others, strict=True):
@@ -150,8 +161,8 @@ class History:
         return len(self.runs) + sum(each.times for each in self.rest)
 
     def due(self) -> list[events.AddedUp]:
-        """Return the `AddedUp` that should be written next, so that the ledger opens quickly, or
-        nothing.
+        """Return the `AddedUp` that should be written next, in a list. The list is empty if none is
+        due.
         """
         return self.adding.due(self.runs)
 
@@ -164,7 +175,7 @@ class History:
             self.rest = event.sums
 
     def limits_on(self, dataset: str) -> dict[Neighbours | None, events.Limit]:
-        """Return the limits on a data set, by their neighbours.
+        """Return the limits on a data set, by the neighbours that they name.
 
         If several spellings of its name have limits, the tightest applies.
         """
@@ -175,8 +186,8 @@ class History:
         return {asked: _tightest(limits) for asked, limits in found.items()}
 
     def on_all_spellings(self, limit: events.Limit) -> list[events.Limit]:
-        """Return the events that set this limit in place of all limits with the same neighbours on
-        any spelling of its data set.
+        """Return the events that set this limit. They replace all limits with the same neighbours,
+        on any spelling of the data set's name.
         """
         name = names.same(limit.dataset)
         spelled = [
@@ -190,12 +201,12 @@ class History:
         ]
 
     def called(self, dataset: str) -> str:
-        """Return the name of a data set here, given any spelling."""
+        """Return the name by which a data set is shown, given any spelling."""
         return self.spellings.get(names.same(dataset), (dataset,))[0]
 
     def untold(self, dataset: str) -> tuple[str, ...]:
         """Return all spellings of a data set's name, if the holder was not told that they mean one
-        data set.
+        data set. Otherwise return ().
         """
         found = self.spellings.get(names.same(dataset), ())
         return found if len(found) > max(1, self.told.get(names.same(dataset), 0)) else ()
@@ -208,10 +219,10 @@ class History:
         return name
 
     def open_run(self, run_id: bytes, *, begins: bool = True) -> Run:
-        """Return the open run of that id. Raises StateError if there is none.
+        """Return the open run with this id. Raises StateError if there is none.
 
-        At a server, an event that `begins` a run also begins one that is unknown, or that ended
-        before it cost anything.
+        At a server, an unknown run begins here. If `begins` is True, a run that ended before any
+        budget was spent begins again.
         """
         run = self.runs.get(run_id)
         is_again = run is not None and run.may_begin_again and self.role is Role.SERVER
@@ -227,7 +238,7 @@ class History:
         return run
 
     def add(self, event: Event) -> None:
-        """Add one more event."""
+        """Add one more event. Raises StateError if it may not follow."""
         self._check_role(event)
         if isinstance(event, events.AddedUp):
             self._add_up(event)
@@ -320,8 +331,8 @@ class History:
 
 
 def _is_again(run: Run, reserved: events.Reservation) -> bool:
-    """Return whether a run that cost nothing begins again: with the same plan, client and data
-    set.
+    """Return whether a run that ended at no cost begins again: with the same plan, client, data set
+    and cost.
     """
     before = run.reserved
     return (
@@ -334,8 +345,8 @@ def _is_again(run: Run, reserved: events.Reservation) -> bool:
 
 
 def _tightest(limits: Sequence[events.Limit]) -> events.Limit:
-    """Return a limit that implies all of these, which have the same neighbours; the last one if all
-    are lifted.
+    """Return a limit that implies all of these, which have the same neighbours. If all are lifted,
+    return the last one.
     """
     *_, last = limits
     stand = [limit for limit in limits if math.isfinite(limit.epsilon)]
@@ -354,7 +365,7 @@ _PLACES: Final = (
     (events.HolderEvent | events.AddedUp, Role.HOLDER),
     (events.MessageRecorded, Role.CLIENT, Role.SERVER),
 )
-"""Kinds of events, each with the roles whose stores may contain it; a store of any role may contain
+"""Kinds of events, each with the roles whose stores may contain it. A store of any role may contain
 other kinds.
 """
 

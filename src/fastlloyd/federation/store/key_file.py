@@ -1,11 +1,12 @@
-"""`NAME.store-keys`: the keys under which a store seals the messages and secrets of its open runs.
+"""File of keys `NAME.store-keys`. Under these keys a store seals the messages and secrets of its
+open runs.
 
 SQLite writes every page twice, into its log and into the file, and truncates the log without
-overwriting it. So deleted content stays on the drive for a while. A store therefore keeps messages
-and secrets of a run only sealed, under a key of the run. That key is in this file, in a slot of its
-own. A slot is overwritten in place and synced: with the key before anything is sealed under it, and
-with zeros after the commit that ends the run. Each slot has a checksum, so a slot that a power cut
-left half written is never taken for a key.
+overwriting it. So deleted content stays on the drive for a while. A store therefore seals messages
+and secrets of a run under a key of the run. The key is in this file, in a slot of its own. A slot
+is overwritten in place and synced: with the key before anything is sealed under it, and with zeros
+after the commit that ends the run. Each slot has a checksum, so a slot that is half written because
+of a power cut is never taken for a key.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from fastlloyd.federation.store.head_file import SPACING, write_at
 SUFFIX: Final = "-keys"
 KEY_BYTES: Final = 32
 N_SLOTS: Final = 4
-"""Number of slots of a new file. With more open runs the file grows by a slot; it never shrinks."""
+"""Number of slots of a new file. With more open runs the file grows by a slot. It never shrinks."""
 _LABEL: Final = b"fastlloyd/v1/store-keys\0"
 _SAID: Final = struct.Struct(f">{len(_LABEL)}s16s{KEY_BYTES}s")  # and SHA-256 of that
 SLOT_BYTES: Final = _SAID.size + 32
@@ -39,15 +40,15 @@ def keys_path(path: Path) -> Path:
 class KeyFile:
     """Keys of the open runs of a store that this process uses.
 
-    The file is made when the first key is drawn. A ledger keeps no messages, so it has no such
+    The file is made when the first key is drawn. A ledger stores no messages, so it has no such
     file.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file of the store at `path`, if there is one.
+        """Open the file of keys of the store at `path`, if there is one.
 
-        Raises OSError if it cannot be written, StateError if others can read it or it has other
-        names.
+        Raises OSError if it cannot be written, and StateError if others can read it or if it has
+        hard links.
         """
         self.path = keys_path(path)
         self._descriptor: int | None = None
@@ -83,7 +84,7 @@ class KeyFile:
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether a slot can be read neither as a key nor as free."""
+        """Return whether a slot contains neither a key nor zeros."""
         return any(slot is _TORN for slot in self._slots)
 
     def key(self, run_id: bytes) -> bytes | None:
@@ -93,7 +94,7 @@ class KeyFile:
         )
 
     def add(self, run_id: bytes) -> bytes:
-        """Draw a key for a run and return it once it is durable. Raises OSError if the disk
+        """Draw a key for a run, and return it once it is durable. Raises OSError if the disk
         fails.
         """
         if (descriptor := self._descriptor) is None:
@@ -108,9 +109,12 @@ class KeyFile:
         return key
 
     def destroy(self, is_over: Callable[[bytes], bool]) -> None:
-        """Overwrite the slots of runs that are over. Raises OSError if the disk fails.
+        """Overwrite the keys of runs that have ended.
 
-        is_over : called with each run id, and with b"" for a slot that cannot be read.
+        is_over : function that returns whether the run with this id has ended. It is called with
+            b"" for a damaged slot.
+
+        Raises OSError if the disk fails.
         """
         for number, slot in enumerate(self._slots):
             if slot is not None and is_over(slot.run_id):
@@ -130,7 +134,7 @@ class KeyFile:
 
 
 class _Slot:
-    """A run and its key. It has no representation, so that printing it shows no key."""
+    """Id of a run, and its key. The object has no representation, so printing it shows no key."""
 
     __slots__ = ("key", "run_id")
 
@@ -147,7 +151,9 @@ _TORN: Final = _Slot(b"", b"")
 
 
 def _of_slot(content: bytes) -> _Slot | None:
-    """Read a slot; return None if it is free, `_TORN` if it is damaged or half written."""
+    """Return the content of a slot: None if it is free, and `_TORN` if it is damaged or half
+    written.
+    """
     if not any(content):
         return None
     said, checksum = content[: _SAID.size], content[_SAID.size :]

@@ -1,4 +1,4 @@
-"""Lock of a store: only one process at a time uses it."""
+"""Lock of a store, so that only one process at a time uses it."""
 
 import errno
 import os
@@ -22,25 +22,31 @@ _PAUSE: Final = 0.02  # seconds between two looks at a lock
 
 
 class InUseError(StateError):
-    """Another process has the lock."""
+    """Error: another process has the lock."""
 
     kind = "in-use"
 
 
 class Lock:
-    """Exclusive lock on `PATH-lock`, until `release`.
+    """Exclusive lock on a store, until `release`.
 
-    Raises InUseError if another process has it, and StateError if the drive supports no locks or
-    the file is another user's.
+    The lock is on a file `PATH-lock` next to the store. The file is empty and is never removed:
+    otherwise two processes could lock two files of one name. The store itself is not locked,
+    because on some systems, such as macOS, the locks of SQLite and of `flock` conflict. Only
+    `flock` counts, or `msvcrt.locking` on Windows. So a file that a killed process left does not
+    lock out others.
 
-    The file next to the store is empty and stays: if it were removed, two processes could lock two
-    files of one name. It is not the store itself, because on some systems, such as macOS, the locks
-    of SQLite and of `flock` conflict. Only `flock` counts, or `msvcrt.locking` on Windows. So a
-    file left by a killed process locks no other process out.
+    path : path of the store.
+
+    Raises InUseError if another process has the lock. Raises StateError if the drive supports no
+    locks, or if the file cannot be used.
     """
 
     def __init__(self, path: Path, patience: float = 0.0) -> None:
-        """patience : seconds to wait for another process."""
+        """Take the lock.
+
+        patience : seconds to wait for another process.
+        """
         file = path.with_name(path.name + "-lock")
         try:
             self._descriptor = os.open(
@@ -68,8 +74,8 @@ class Lock:
             raise
 
     def _is_taken(self, path: Path) -> bool:
-        """Return whether this process now has the lock. Raises StateError if nothing can be
-        locked.
+        """Return whether this process has the lock now. Raises StateError if the drive supports no
+        locks.
         """
         try:
             _take(self._descriptor)
@@ -80,13 +86,13 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Release the lock; call it once."""
+        """Release the lock. Call this once."""
         _give_back(self._descriptor)
         os.close(self._descriptor)
 
 
 def is_held(path: Path) -> bool | None:
-    """Return whether a process uses the store at `path`, or None if that cannot be found out."""
+    """Return whether a process uses the store at `path`, or None if that is unknown."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -114,7 +120,7 @@ if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
     def _give_back(descriptor: int) -> None:
-        """Release the lock by closing the file."""
+        """Do nothing. The lock is released when the file is closed."""
 
 else:
 

@@ -1,9 +1,8 @@
-"""Sealed messages and secrets of open runs in a store, each run's under a key of its own
-(`key_file`).
+"""Sealed messages and secrets of open runs in a store. Each run has a key of its own (`key_file`).
 
-A sealed row is a nonce of 12 random bytes and ChaCha20-Poly1305 of the content. Run, kind and
-number are authenticated with it, so no row can replace another. The chain of events, with the
-digests of messages in it, is outside the seal, so it can be verified even after the key is gone.
+A sealed row is a nonce of 12 random bytes, and the content encrypted with ChaCha20-Poly1305. Run,
+kind and number are authenticated with it, so no row can replace another. The chain of events, which
+contains the digests of messages, is not sealed. So it can be verified even after the key is gone.
 """
 
 import hashlib
@@ -29,16 +28,21 @@ _KEPT: Final = "kept "  # begins the kind of a secret; no message's kind has a s
 Secrets = Mapping[tuple[bytes, str], bytes]
 """Secrets by run id and name."""
 Text = tuple[int, MessageRecorded, bytes]
-"""Number of the event of a message, the event, and the bytes of the message."""
+"""Number of the event of a message, the event, and the encoding of the message."""
 
 
 class Sealed:
     """Sealed rows of a store that this process uses, and their keys."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, history: History) -> None:
-        """Open the keys, try them on all rows, and destroy those of runs that have ended.
+        """Open the keys, try them on the rows of open runs, and destroy the keys of runs that have
+        ended.
 
-        Raises OSError if the file of keys cannot be written, StateError if others can read it.
+        path : path of the store.
+        connection : connection to the store.
+        history : history of the store.
+
+        Raises OSError if the file of keys cannot be written, and StateError if others can read it.
         """
         self._path, self._connection = path, connection
         self._file = KeyFile(path)
@@ -58,7 +62,7 @@ class Sealed:
         return self._file.path
 
     def _try_key(self, run_id: bytes) -> None:
-        """Note whether the rows of a run can be opened, and if not, why."""
+        """Note if the rows of a run cannot be opened, with the reason."""
         try:
             self.messages(run_id)
             self.secrets(run_id)
@@ -82,7 +86,9 @@ class Sealed:
             )
 
     def of_messages(self, texts: Sequence[Text]) -> list[tuple[int, bytes, bytes, bytes]]:
-        """Seal messages into rows of the table. Draws and stores a key if the run has none yet."""
+        """Return the rows of the table for these messages, sealed. If a run has no key yet, draw
+        and store one.
+        """
         rows = []
         for number, event, data in texts:
             sealed = self._seal(event.run_id, event.kind, number, data)
@@ -90,7 +96,9 @@ class Sealed:
         return rows
 
     def of_secrets(self, secrets: Secrets) -> list[tuple[bytes, str, bytes, bytes]]:
-        """Seal secrets into rows of the table. Draws and stores a key if the run has none yet."""
+        """Return the rows of the table for these secrets, sealed. If a run has no key yet, draw and
+        store one.
+        """
         rows = []
         for (run_id, name), secret in secrets.items():
             sealed = self._seal(run_id, _KEPT + name, 0, secret)
@@ -98,7 +106,7 @@ class Sealed:
         return rows
 
     def messages(self, run_id: bytes) -> list[bytes]:
-        """Return the messages of a run in order, none once it has ended.
+        """Return the messages of a run, in order. The list is empty once the run has ended.
 
         Raises InvalidTag if they are sealed under another key.
         """
@@ -123,7 +131,7 @@ class Sealed:
         return found
 
     def secrets(self, run_id: bytes) -> dict[str, bytes]:
-        """Return the secrets of a run by name, none once it has ended.
+        """Return the secrets of a run, by name. The dict is empty once the run has ended.
 
         Raises InvalidTag if they are sealed under another key.
         """
@@ -135,9 +143,10 @@ class Sealed:
     def destroy_keys(self, history: History) -> None:
         """Overwrite the keys of runs that have ended, and the keys that belong to no known run.
 
-        If the key of an open run is lost, keys of unknown runs are kept. The file of keys may
-        belong to another store, or one of the keys may be the lost one. Raises OSError if the disk
-        fails.
+        If the key of an open run is lost, the keys of unknown runs are kept. One of them may be the
+        lost key, or the file of keys may belong to another store.
+
+        Raises OSError if the disk fails.
         """
         runs = history.runs
         open_runs = {run_id for run_id, run in runs.items() if run.is_open}
@@ -147,11 +156,11 @@ class Sealed:
         )
 
     def close(self) -> None:
-        """Close the file of keys; call it once."""
+        """Close the file of keys. Call this once."""
         self._file.close()
 
     def _key(self, run_id: bytes) -> bytes:
-        """Return the key of a run, drawn now if nothing of the run was ever sealed."""
+        """Return the key of a run. If the run has none yet, draw and store one."""
         self.check(run_id)
         return self._file.key(run_id) or self._file.add(run_id)
 
