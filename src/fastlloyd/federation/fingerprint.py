@@ -1,8 +1,8 @@
-"""Fingerprints of records, which tell whether they are exactly those of an earlier run.
+"""Fingerprints of records, which tell whether records are exactly those of an earlier run.
 
 The key of the hash never leaves the store. The fingerprint does not depend on the order of the
-records, on the order of the columns or on the sizes of blocks. It only tells equal from unequal: a
-changed bit gives another fingerprint, and the owner of the records can change one.
+records or columns, or on the sizes of blocks. It only tells equal from unequal: a changed bit gives
+another fingerprint, and the owner of the records can change a bit.
 """
 
 import hmac
@@ -33,21 +33,21 @@ Block = RealArray | ColumnBlock
 class Fingerprint:
     """Fingerprint of a set of records.
 
-    digest : `RecordsHash`, 32 bytes, which does not depend on ids.
-    of_persons : `PersonsHash` of records and ids, or None without ids.
+    digest : `RecordsHash` of the records, 32 bytes. It does not depend on ids.
+    of_persons : `PersonsHash` of the records and their ids, 32 bytes, or None without ids.
     """
 
     digest: bytes
     of_persons: bytes | None = None
 
     def is_of(self, reserved: Reservation) -> bool:
-        """Return whether a client joined that run with exactly these records."""
+        """Return whether the client reserved this run with exactly these records."""
         return hmac.compare_digest(reserved.fingerprint, self.digest)
 
     def goes_on_with(self, reserved: Reservation) -> bool:
-        """Return whether a client joined that run with exactly these records and persons.
+        """Return whether the client reserved this run with exactly these records and ids.
 
-        A changed id in the middle of a run would move a person's shares.
+        If an id changed in the middle of a run, a person's shares would change.
         """
         if isinstance(reserved, PersonRunReserved) and (reserved.persons or b"") != (
             self.of_persons or b""
@@ -57,8 +57,14 @@ class Fingerprint:
 
 
 class Lanes:
-    """Sums of the lanes of records (`RecordsHash`), under derived keys that do not reveal the key
-    of the store.
+    """Function that sums the lanes of records (`RecordsHash`), under derived keys. These do not
+    reveal the key of the store.
+
+    Parameters
+    ----------
+    key : key of the store, 32 bytes.
+    order : positions of the columns in a block, in the order of the hash.
+    label : label from which the keys are derived.
     """
 
     __slots__ = ("_high", "_low", "_odd", "_order")
@@ -66,7 +72,10 @@ class Lanes:
     def __init__(
         self, key: bytes, order: Sequence[int], label: bytes = _LABEL, n_words: int = 0
     ) -> None:
-        """n_words : number of words of a record in addition to its cells."""
+        """Draw the keys of the lanes.
+
+        n_words : number of words of a record in addition to its cells.
+        """
         d = len(order) + n_words
         drawn = np.frombuffer(keystream(key, label, 8 * _LANES * (2 * d + 2)), dtype="<u8").reshape(
             _LANES, -1
@@ -81,7 +90,7 @@ class Lanes:
     def __call__(self, block: Block, *words: Words) -> Words:
         """Return the sums of the lanes over a block of records, modulo 2**64, uint64 (4,).
 
-        block : (n, number of columns), float32 or float64 in original units.
+        block : records (n, number of columns), float32 or float64, in original units.
         words : additional words, uint64 (n,) each.
         """
         columns = block.arrays if isinstance(block, ColumnBlock) else block.T
@@ -94,7 +103,9 @@ class Lanes:
         return sums
 
     def _lanes(self, columns: Sequence[Words]) -> Words:
-        """Return the sums of the lanes of all records in these columns, modulo 2**64."""
+        """Return the sums of the lanes of all records in these columns, modulo 2**64, uint64
+        (4,).
+        """
         lanes = np.zeros((_LANES, len(columns[0])), dtype=np.uint64)
         left, right = np.empty((2, len(columns[0])), dtype=np.uint64)
         for bits, lows, highs in zip(columns, self._low.T, self._high.T, strict=True):
@@ -117,7 +128,7 @@ def _bits(cells: RealArray) -> Words:
 
 
 class RecordsHash:
-    """Keyed hash of a multiset of records, which are added in blocks of any size and in any order.
+    """Keyed hash of a multiset of records. They are added in blocks of any size and in any order.
 
     A record becomes four numbers modulo 2**64, its lanes. They are summed over the records, and
     HMAC-SHA256 binds the sums to the columns and the number of records. Let l and h be the halves
@@ -128,7 +139,7 @@ class RecordsHash:
 
     Parameters
     ----------
-    key : of the store, 32 bytes.
+    key : key of the store, 32 bytes.
     columns : names of the cells of a record, in the order of the blocks.
     """
 
@@ -144,16 +155,16 @@ class RecordsHash:
         self._n, self._sums = 0, np.zeros(_LANES, dtype=np.uint64)
 
     def add(self, block: Block) -> None:
-        """Add records (n, number of columns), float32 or float64 in original units."""
+        """Add records (n, number of columns), float32 or float64, in original units."""
         self.add_sums(self.lanes(block), len(block))
 
     def add_sums(self, sums: Words, n: int) -> None:
-        """Add n records whose `lanes` were summed elsewhere."""
+        """Add `n` records whose `lanes` were summed elsewhere."""
         self._sums += sums
         self._n += n
 
     def digest(self) -> bytes:
-        """Return the fingerprint of all records added, 32 bytes."""
+        """Return the fingerprint of all added records, 32 bytes."""
         names = length_prefixed(*(self._columns[at].encode() for at in self._order))
         shape = len(self._columns).to_bytes(8, "big") + self._n.to_bytes(8, "big")
         return hmac.digest(
@@ -162,7 +173,7 @@ class RecordsHash:
 
 
 class PersonsHash(RecordsHash):
-    """Keyed hash of records and their persons: each record has two more words, the 128-bit hash of
+    """Keyed hash of records and their persons. Each record has two more words: the 128-bit hash of
     its id.
     """
 

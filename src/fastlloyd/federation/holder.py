@@ -1,11 +1,10 @@
-"""The ledger of one holder of records: one file that counts every run on them, however it was
-begun.
+"""Ledger of one holder of records: one file that counts every run on them, however it was begun.
 
-A run of the central model is charged whole before its first noise is drawn; what it hands back
-afterwards was never drawn. A run that a client joins is reserved here before it is in the client's
-store, which keeps what each exchange needs, and ends here once it has ended there. So whenever a
-process dies, the ledger counts no less than was answered. The file is held for as long as one step
-takes: other processes wait their turn.
+A run that the holder does alone is charged whole, before its first noise is drawn. Exchanges whose
+noise was not drawn may be refunded later. A run that a client joins is reserved here before it is
+in the client's store, and ends here once it has ended there. The store keeps what each exchange
+needs. So even if a process is killed, the ledger counts no less than was answered. Each step locks
+the file for a short time, and other processes wait.
 """
 
 import os
@@ -47,9 +46,9 @@ Say = Callable[[str], None]
 
 
 def state_folder() -> Path:
-    """Return the folder for the state of this user, which need not exist yet.
+    """Return the folder for the state of this user, which may not exist yet.
 
-    Raises StateError unless it is the same for every current folder.
+    Raises StateError if the path depends on the current folder.
     """
     if sys.platform == "win32":
         kept = user_folder("LOCALAPPDATA", ("AppData", "Local"), StateError)
@@ -63,9 +62,11 @@ def state_folder() -> Path:
 def place(named: Path | None = None) -> Path:
     """Return the full path of the ledger.
 
-    The path is `named` or, if that is None, the path in the environment variable. Without either it
-    is a file in the user's state folder. A relative `named` starts at the current folder. The path
-    in the variable must be full. Raises StateError.
+    The path is `named` or, if that is None, the path in the environment variable FASTLLOYD_LEDGER.
+    Without either, it is a file in the user's state folder. A relative `named` starts at the
+    current folder, but the path in the variable must be a full one.
+
+    Raises StateError if the path is not that of a file on this machine.
     """
     said = os.environ.get(VARIABLE)
     if named is None and not said:
@@ -87,9 +88,9 @@ def place(named: Path | None = None) -> Path:
 class Counted(NamedTuple):
     """Place at which a run counts.
 
-    path : of the ledger.
-    began : time of the ledger's first event, UTC seconds since 1970.
-    n_runs : number of runs in it, including this one.
+    path : path of the ledger.
+    began : time of the ledger's first event, in seconds since 1970, UTC.
+    n_runs : number of runs in the ledger, including this one.
     """
 
     path: Path
@@ -98,11 +99,15 @@ class Counted(NamedTuple):
 
 
 class Charge:
-    """Central run that was charged whole.
+    """Run of a mechanism that was charged whole.
 
-    sums : epsilon spent on its data set, including this run.
-    counted : ledger of the run.
-    stages : costs of its stages at most, in order.
+    sums : sums of its data set, including this run.
+    counted : place at which the run counts.
+    n_drawn : number of rounds whose noise was drawn, or is about to be.
+
+    Parameters
+    ----------
+    stages : largest cost of each stage, in order.
     """
 
     def __init__(
@@ -112,11 +117,14 @@ class Charge:
         self.counted, self._stages = counted, stages
 
     def drawing(self, number: int) -> None:
-        """Record that the noise of round `number`, counted from 0, is about to be drawn."""
+        """Note that the noise of round `number`, counted from 0, is about to be drawn."""
         self.n_drawn = max(self.n_drawn, number + 1)
 
     def later(self, cost: PlannedCost) -> Callable[[int], None]:
-        """Return the callback for rounds of the second stage, with numbers from 0.
+        """Return the function to call before the noise of each round of the second stage is drawn,
+        with the number of the round, from 0.
+
+        cost : cost of the second stage.
 
         Raises BudgetError if the stage costs more than was charged for it.
         """
@@ -130,10 +138,14 @@ class Charge:
 
 
 class HoldersLedger:
-    """Ledger at `path`.
-    say : receives a note when the ledger is made.
+    """Ledger of a holder, as the other parts use it.
 
-    identity : of the ledger that is meant; None accepts any.
+    path : path of the ledger.
+
+    Parameters
+    ----------
+    say : function that receives notes for the holder, for example that a ledger was made.
+    identity : identity that the ledger must have, 32 bytes, or None for any.
     """
 
     def __init__(
@@ -142,10 +154,12 @@ class HoldersLedger:
         self.path, self._say, self._identity = path, say, identity
 
     def opened(self, *, new: bool = False) -> Store:
-        """Open the ledger, after waiting until no other process has it open. Raises StateError.
+        """Open the ledger, once no other process has it open, and return its store.
 
-        new : whether to make a ledger if the file does not exist. An empty ledger would not count
-            earlier runs. So a holder asks for a new one only if there were none.
+        new : whether to make a ledger if the file does not exist. An empty ledger does not count
+            earlier runs, so pass True only if there were none.
+
+        Raises StateError if there is no ledger, or if it cannot be used.
         """
         if not self.is_there():
             if not new or self._identity is not None:
@@ -193,16 +207,17 @@ class HoldersLedger:
         )
 
     def check_name(self, dataset: DataSet, history: History) -> None:
-        """Raise BudgetError unless this ledger, with `history`, knows the data set, or the data set
-        is new.
+        """Raise BudgetError unless this ledger knows the data set, or the data set is new.
+
+        history : history of this ledger.
         """
         is_there = "" if self.is_there() else ", which does not exist"
         check_name(dataset, history, f"the ledger {self.path}{is_there}")
 
     def named(self, dataset: DataSet) -> bytes:
-        """Add the data set to the ledger if it is new, and return the ledger's identity.
+        """Add the data set to the ledger if it is new, and return the ledger's identity, 32 bytes.
 
-        Raises BudgetError as `check_name` does.
+        Raises BudgetError as `check_name` does, and StateError if the ledger cannot be used.
         """
         if not dataset.is_new:
             history, identity = self._read()
@@ -217,7 +232,7 @@ class HoldersLedger:
             return store.identity
 
     def is_there(self) -> bool:
-        """Return whether the ledger exists. Raises StateError if only its head file does."""
+        """Return whether the ledger exists. Raises StateError if only its head file exists."""
         try:
             if self.path.exists() or self.path.is_symlink():
                 return True
@@ -238,11 +253,14 @@ class HoldersLedger:
         )
 
     def history(self) -> History:
-        """Return the history in the ledger, or an empty one if there is none. Raises StateError."""
+        """Return the history of the ledger, or an empty history if there is no ledger.
+
+        Raises StateError if the ledger cannot be read, or if it is not the expected one.
+        """
         return self._read()[0]
 
     def _read(self) -> tuple[History, bytes | None]:
-        """Return the history in the ledger, and its identity if there is one."""
+        """Return the history of the ledger, and its identity, or None if there is no ledger."""
         if not self.is_there():
             if self._identity is not None:
                 raise StateError(self._missing)
@@ -257,16 +275,16 @@ class HoldersLedger:
     def charged(
         self, dataset: DataSet, *stages: PlannedCost, by: str, digest: bytes
     ) -> Iterator[Charge]:
-        """Charge a whole run to a data set, durably, before the caller draws noise inside the
-        context.
+        """Charge a whole run to a data set, durably, and run the block, which draws the noise.
 
-        stages : cost of its one stage, or at most those of its two.
-        by : name of the caller in one word.
-        digest : of the settings of the first stage.
+        If the block fails, the rounds that it did not announce to the charge are refunded.
 
-        If the caller fails, the rounds that it had not announced to the charge are refunded. Raises
-        BudgetError if a limit is too low or the ledger does not know the data set, StateError if
-        the charge cannot be made durable; in both cases nothing is spent.
+        stages : cost of the run's one stage, or the largest cost of each of its two stages.
+        by : name of the caller, in one word.
+        digest : digest of the first stage's mechanism, 32 bytes.
+
+        Raises BudgetError if a limit is too low or the ledger does not know the data set. Raises
+        StateError if the charge cannot be made durable. After either error nothing is spent.
         """
         cost, run_id = together(*stages), os.urandom(16)
         if dataset.is_new or not self.is_there():  # before a ledger is made
@@ -306,7 +324,8 @@ class HoldersLedger:
             raise
 
     def rehearsed(self, dataset: DataSet, *stages: PlannedCost, by: str) -> list[Account]:
-        """Return the sums of a data set with a run of these costs added; nothing is written.
+        """Return the sums of a data set as they would be after a run of these costs. Nothing is
+        written.
 
         Parameters and errors are those of `charged`.
         """
@@ -331,7 +350,7 @@ class HoldersLedger:
         return Counted(self.path, store.began or 0, store.history.n_runs)
 
     def _tell(self, store: Store, dataset: str) -> None:
-        """Note, once, that several spellings of a name are one data set."""
+        """Tell the holder, once, that several spellings of a name mean one data set."""
         if spellings := store.history.untold(dataset):
             self._say(
                 f"Note: {listing(spellings)} are one data set: all epsilon spent on it is added"
@@ -346,11 +365,16 @@ class HoldersLedger:
         reserved: RunReserved | PersonRunReserved | None,
         run_id: bytes,
     ) -> Counted:
-        """Count a run that a client is about to join, durably, with all other events of its store.
+        """Count a run that a client is about to join, and all other runs in the client's store,
+        durably. Return the place at which it counts.
 
-        reserved : next event of the client's store; None if the store has the run.
+        dataset : data set that the run is charged to.
+        client : store of the client.
+        reserved : event that the client's store will get next, or None if it has the run already.
+        run_id : id of the run.
 
-        Raises BudgetError and StateError as `charged` does.
+        Raises BudgetError if a limit is too low or the ledger does not know the data set, and
+        StateError if the run cannot be counted.
         """
         mine = own_run_id(run_id, client.identity)
         with self.opened(new=dataset.is_new) as store:
@@ -380,8 +404,10 @@ class HoldersLedger:
             return self._counted(store)
 
     def check_counts(self, dataset: DataSet, identity: bytes, run_id: bytes) -> None:
-        """Raise BudgetError unless the ledger counts this run of the client, or another on its data
-        set, or the data set is new.
+        """Raise BudgetError unless the ledger counts this run of the client, or knows the data set,
+        or the data set is new.
+
+        identity : public signing key of the client, 32 bytes.
         """
         now = self.history()
         if own_run_id(run_id, identity) not in now.runs:
@@ -396,10 +422,12 @@ class HoldersLedger:
         run_id: bytes,
     ) -> None:
         """Raise the error that `enter` would raise for a run of this cost that is not in the
-        client's store; nothing is written.
+        client's store. Nothing is written.
 
-        client : path of its store, which need not exist.
-        identity : its signing key.
+        client : store of the client, or its path if it does not exist yet.
+        identity : public signing key of the client, 32 bytes.
+        cost : cost of the run.
+        run_id : id of the run.
         """
         now, mine = self.history(), own_run_id(run_id, identity)
         if mine not in now.runs:
@@ -427,10 +455,11 @@ class HoldersLedger:
             )
 
     def follow(self, client: Store, *, only_if_there: bool = False) -> None:
-        """Add the runs of a client's store, and their ends, that the ledger lacks. Raises
-        StateError.
+        """Add the runs of a client's store, and their ends, that the ledger lacks.
 
-        only_if_there : do not make a ledger for them.
+        only_if_there : whether to do nothing if there is no ledger.
+
+        Raises StateError if the ledger cannot be used, or if the store is an old copy.
         """
         if only_if_there and not self.is_there():
             return
@@ -439,10 +468,13 @@ class HoldersLedger:
                 store.append(events)
 
     def release_unbegun(self, client: Store, run_id: bytes) -> bool:
-        """End a run that is counted here but missing from the client's store, so that nothing was
-        sent, and return whether there is one.
+        """End a run that the ledger counts but the client's store does not contain. Return whether
+        there is such a run.
 
-        The process that began it was killed in between.
+        Nothing of the run was sent. The process that began it was killed between the two steps.
+
+        client : store of the client.
+        run_id : id of the run.
         """
         mine = own_run_id(run_id, client.identity)
         if not self.is_there():
