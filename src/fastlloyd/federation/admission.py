@@ -65,7 +65,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_dataset(self.name)
-        # NumPy's text is a kind of its own to msgspec
+        # msgspec does not accept NumPy's type of text
         msgspec.structs.force_setattr(self, "name", str(self.name))
         if self.rows_are is not None:
             check_unit_name(self.rows_are)

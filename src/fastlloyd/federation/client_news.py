@@ -60,7 +60,8 @@ def _news_of_runs(ledger: History, client: History, identity: bytes) -> Iterator
             yield run.reserved.under(mine)
             yield TakenOver(run_id=mine)
         elif known is not None and known.may_begin_again and run.reserved and run.ended is None:
-            yield run.reserved.under(mine)  # it began again, counted elsewhere
+            # the run began again, and another ledger counted its reservation
+            yield run.reserved.under(mine)
             known = None
         is_over = known is not None and known.ended is not None
         if run.ended is not None or is_over:

@@ -31,8 +31,8 @@ from fastlloyd.mechanisms.spread import numbers_among_equals, person_hashes, row
 
 RandomBytes = Callable[[int], bytes]
 
-_TAIL: Final = 28.0  # a cap is exceeded with probability below e**-28
-_SPAN: Final = 1 << 20  # records whose clients are counted at a time
+_TAIL: Final = 28.0  # a cap is exceeded with a probability below e**-28
+_SPAN: Final = 1 << 20  # number of records that are counted at a time
 
 
 def cap_of_each(n_records: int, n_clients: int) -> int:

@@ -22,7 +22,7 @@ from fastlloyd.records.table import ColumnBlock, ids_of
 _LABEL = b"fastlloyd/v2/fingerprint"
 _PERSONS_LABEL = b"fastlloyd/v1/fingerprint/persons"
 _LANES: Final = 4
-_SPAN: Final = 1 << 13  # records whose lanes stay in a core's cache
+_SPAN: Final = 1 << 13  # number of records whose lanes fit into a core's cache
 _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 Words = NDArray[np.uint64]
@@ -123,8 +123,8 @@ class Lanes:
 
 
 def _bits(cells: RealArray) -> Words:
-    with np.errstate(invalid="ignore"):  # cells that are no numbers are refused elsewhere
-        return (cells.astype(np.float64) + 0.0).view(np.uint64)  # no negative zeros
+    with np.errstate(invalid="ignore"):  # other checks refuse cells that are not numbers
+        return (cells.astype(np.float64) + 0.0).view(np.uint64)  # adding 0.0 turns -0.0 into 0.0
 
 
 class RecordsHash:

@@ -39,7 +39,7 @@ from fastlloyd.federation.store.files import SUFFIX, make_folder, store_path
 from fastlloyd.federation.store.history import History, Run
 
 VARIABLE: Final = "FASTLLOYD_LEDGER"
-PATIENCE: Final = 60.0  # seconds; a step takes a fraction of one
+PATIENCE: Final = 60.0  # seconds to wait; a step takes a fraction of a second
 _NO_FINGERPRINT: Final = bytes(32)
 
 Say = Callable[[str], None]
@@ -172,7 +172,7 @@ class HoldersLedger:
             except OSError as error:
                 raise self._unusable(error) from None
             except StateError:
-                if not self.path.exists():  # else another process was first
+                if not self.path.exists():  # otherwise another process has just made it
                     raise
             else:
                 self._say(f"Note: made {self.path}, a new ledger without runs or limits.")
@@ -224,7 +224,7 @@ class HoldersLedger:
             self.check_name(dataset, history)
             return identity or bytes(32)
         if self.is_there():
-            self.check_name(dataset, self.history())  # before a process waits for another
+            self.check_name(dataset, self.history())  # check before waiting for another process
         with self.opened(new=True) as store:
             self.check_name(dataset, store.history)
             if dataset.name not in known_datasets(store.history):
@@ -287,7 +287,7 @@ class HoldersLedger:
         StateError if the charge cannot be made durable. After either error nothing is spent.
         """
         cost, run_id = together(*stages), os.urandom(16)
-        if dataset.is_new or not self.is_there():  # before a ledger is made
+        if dataset.is_new or not self.is_there():  # check before a ledger is made
             self.check_name(dataset, self.history())
         with self.opened(new=dataset.is_new) as store:
             self.check_name(dataset, store.history)
@@ -319,7 +319,8 @@ class HoldersLedger:
                 with (
                     suppress(StateError),
                     self.opened() as store,
-                ):  # what cannot be handed back is spent
+                ):
+                    # if the refund fails, these exchanges count as spent
                     store.append([HandedBack(run_id=run_id, numbers=never_drawn)])
             raise
 
@@ -442,7 +443,7 @@ class HoldersLedger:
             )
         begun = now.runs.get(mine)
         if begun is not None and not begun.may_begin_again:
-            # a process was killed that was to join it, and it counts already
+            # a process that was about to join the run was killed, and the run counts already
             self._check_open(begun, run_id)
         else:
             _check_joining(now, known, dataset, cost)
@@ -480,7 +481,7 @@ class HoldersLedger:
         if not self.is_there():
             return False
         with self.opened() as store:
-            taken_up(store, client)  # refuses an old copy
+            taken_up(store, client)  # raises if the store is an old copy
             run = store.history.runs.get(mine)
             joined = client.history.runs.get(run_id)
             never_joined = joined is None or joined.may_begin_again

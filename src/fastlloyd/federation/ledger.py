@@ -328,7 +328,7 @@ def check_sums(history: History) -> None:
     for epsilon in {
         float(cost.pure_epsilon) for cost in every if cost is not None and cost.pure_epsilon
     }:
-        # total variation: that of two Gaussians m apart is at least that of an epsilon-DP exchange
+        # the total variation of two Gaussians m apart is at least that of an epsilon-DP exchange
         m = math.sqrt(pure_mu_squared(Fraction(epsilon)))
         if math.erfc(m / math.sqrt(8)) > 2 / (1 + math.exp(min(epsilon, 700))) + 1e-12:
             raise BudgetError(

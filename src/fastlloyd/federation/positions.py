@@ -22,8 +22,8 @@ from fastlloyd.errors import PlanError, RemoteProtocolError
 from fastlloyd.federation.secagg.keys import SIGNATURE_BYTES, Identity, verify
 from fastlloyd.federation.secagg.masks import DIGEST_BYTES
 
-HEADING: Final = "# Signed positions of clients' stores"  # how every such file begins
-MAX_EVENTS: Final = 1 << 32  # no store holds more: it would be larger than its disk
+HEADING: Final = "# Signed positions of clients' stores"  # first words of every such file
+MAX_EVENTS: Final = 1 << 32  # a store with more events would be larger than its disk
 _LABEL: Final = b"fastlloyd/v1/position"
 _TEXT: Final = (
     "To be put into the next plan with --positions. It says how many events each client's store"

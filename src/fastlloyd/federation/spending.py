@@ -31,7 +31,7 @@ from fastlloyd.federation.store.costs import Cost, PlannedCost
 from fastlloyd.mechanisms.private_run import usable_delta
 
 _BITS = 170
-_LARGE = 1000  # an epsilon at which no distance is small enough
+_LARGE = 1000  # at this epsilon no distance is small enough
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,9 +125,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         room = self._room(epsilon, delta, first) - self.whole
         if self.n_unknown or room <= 0 or planned == 0:
             return 0.0
-        if (
-            first == Spending() and n_runs == 1
-        ):  # it is the first run, and may use up all of the limit
+        if first == Spending() and n_runs == 1:
+            # the first run may use up all of the limit
             if planned == delta:
                 return epsilon
             room = Fraction(gdp_mu(epsilon, delta)) ** 2
@@ -167,7 +166,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
                 if needed <= slack:
                     return min(pure, gaussian)
                 slack = 2 * needed
-        except BudgetError:  # no delta left
+        except BudgetError:  # no delta is left
             return pure
 
     def _room(self, epsilon: float, delta: float, first: "Spending") -> Fraction:
@@ -181,7 +180,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
             return Fraction(0)
         aside = set_aside(delta)
         room = Fraction(gdp_mu(epsilon, usable_delta(delta, aside))) ** 2
-        if first.whole > room and not first.n_unknown:  # known before any answer
+        if first.whole > room and not first.n_unknown:
+            # the first run was planned before any answer
             rest = Fraction(delta) - Fraction(gdp_delta(mu_from_squared(first.whole), epsilon))
             if first.slack(epsilon) <= rest:
                 return first.whole if self.slack(epsilon) <= rest else Fraction(0)

@@ -220,7 +220,7 @@ def seed_of(stated: PublicSeed | str | None) -> PublicSeed:
     """
     if isinstance(stated, PublicSeed):
         return stated
-    if stated == "":  # a variable that is not set would give everybody the same
+    if stated == "":  # an empty variable would give everybody the same seed
         raise PlanError(
             "public_seed is empty; expected a number or a text; leave it out for a new seed",
             field="public_seed",

@@ -82,7 +82,8 @@ class ClientRequest:
         with faults.noted("store"):
             check_store_exists(self.plan, self.member.name, self.store)
             if not self.store.exists():
-                # a run that is refused would leave a new store, in the place of one that is lost
+                # check before a store is made: a refused run would leave a new store in the place
+                # of a lost one
                 with faults.noted("dataset"):
                     self.check_budget(self.store)
         records = FileSource(
@@ -232,7 +233,7 @@ class PreparedClient(NamedTuple):
         name, holder = request.member.name, self.holder(watch)
         holder.check_counts(dataset, store.identity, bytes.fromhex(plan.run_id))
         if check_may_join(store, plan, name, dataset=dataset) is None:
-            request.check_budget(store, watch)  # else a long pass would be for nothing
+            request.check_budget(store, watch)  # check before the long pass over the records
         with self._own_records(store.fingerprint_key(), watch) as own:
             fingerprint = self._look(own, watch, drive)
             session = ClientSession(
@@ -325,7 +326,7 @@ class OwnRecords:
         answers = self.answers
         asked = slowest(rehearsed, self._source, self._run) if rehearsed else NOTHING
         if self._whose is not None:
-            answers.count()  # finds the shares of all rows, in a pass of its own
+            answers.count()  # computes the shares of all rows, in a separate pass
         begun = time.monotonic()
         if isinstance(answers, EngineRecords):
             _, n, sums = answers.look(asked, self._known.lanes)
@@ -345,7 +346,7 @@ def slowest(queries: Sequence[Query], source: TableSource, run: AnyRun) -> Asked
     some = some[:N_TRIED]
 
     def seconds(query: Query) -> float:
-        query.evaluate(some)  # compiled code is loaded
+        query.evaluate(some)  # loads compiled code
         begun = time.process_time()
         query.evaluate(some)
         return time.process_time() - begun

@@ -46,7 +46,8 @@ from fastlloyd.mechanisms.two_stages import FirstStage, TwoStages
 
 S = TypeVar("S", bound=Source)
 
-MANY_CLUSTERS = 150  # placing so many takes about a second, and longer with more features
+# placing this many centroids takes about a second, or longer with more features
+MANY_CLUSTERS = 150
 OUTSIDE_RANGE = (
     "the value lies outside value_range; correct it, state a wider range from public knowledge, or"
     " clip such values with --outside clip"

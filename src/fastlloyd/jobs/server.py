@@ -14,7 +14,7 @@ from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.federation.transport.grpc.tls import needed_connections, wanted_connections
 from fastlloyd.jobs.parties import der, tls_identity
 
-# what a server has open besides its clients' connections: the store, its lock, the log, gRPC's own
+# files that a server has open besides connections: the store, its lock, the log, gRPC's own files
 OWN_FILES: Final = 64
 
 
@@ -79,7 +79,7 @@ def allow_connections(needed: int, wanted: int) -> int:
     try:
         import resource
     except ImportError:
-        return wanted  # Windows: sockets are no files there
+        return wanted  # on Windows, sockets are not files
     soft, hard = (_number(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
     if hard < needed + OWN_FILES:
         raise NetworkError(

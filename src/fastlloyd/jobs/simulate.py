@@ -138,7 +138,7 @@ class SimulateRequest:
             choices,
             source,
             is_counted=account is not None,
-            # of records that are counted, each at every client where its person may be
+            # a person counts at every client that may have rows of the person
             cap_factor=max_clients(choices.persons) if choices.cap is None else 1,
         )
         roster, identities = simulation.roster(self.names, settings.n_records)
@@ -147,7 +147,7 @@ class SimulateRequest:
         if self.federation.max_dropouts is None:
             protocol = replace(protocol, max_dropouts=absent)
         if drops and protocol.masks is None:
-            # a client that is dropped is missing from a round
+            # with group masks, clients may be missing from a round
             protocol = replace(protocol, masks=Masks.GROUP)
         with placing(settings.n_clusters, watch):
             plan = design_plan(
@@ -210,7 +210,8 @@ class PreparedSimulation(NamedTuple):
             self.source.dealt(plan, self.outside, watch) as parts,
             charged_to(self.request.account, self.bill, watch) as charged,
         ):
-            charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw at any time
+            # charge all rounds now, because sessions may draw noise at any time
+            charged.drawing(plan.mechanism.n_rounds - 1)
             run = simulation.simulate(plan, self.identities, parts, drops=self.drops)
         watch(StepEnded())
         return SimulationOutcome(plan, run, charged, self.source, self.leaks)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-MAX_BYTES = 4096  # of DER; those made here have fewer than 700, those of authorities seldom 2000
+MAX_BYTES = 4096  # of DER; certificates made here have under 700, those of authorities seldom 2000
 MAX_AUTHORITY_BYTES = 8192
 LABEL = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
@@ -103,7 +103,8 @@ class Authority:
         certificate = x509.load(base64.b64decode(text))
         try:
             certificate.verify_directly_issued_by(self.certificate)
-        # another name, another key, a kind of key it does not know: they have no common class
+        # the library's errors have no common class: another name, another key, an unknown kind of
+        # key
         except Exception:  # noqa: BLE001
             issuer = certificate.issuer.rfc4514_string()
             raise IdentityError(
@@ -132,7 +133,8 @@ def make_certificate(
             f"name {name!r:.80} cannot be part of a host name; choose a name without a dot at its"
             " end and without two dots in a row"
         )
-    begins = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)  # clocks differ
+    # other machines' clocks may be behind
+    begins = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)
     ends = datetime.combine(expires, x509.LAST_SECOND, UTC)
     return base64.b64encode(x509.make(name, signing_key.hex(), tls_key, begins, ends)).decode()
 
@@ -149,9 +151,8 @@ def certificates_in(content: bytes) -> list[str]:
     ]
 
 
-@functools.lru_cache(
-    maxsize=2048
-)  # nearly a millisecond each; plans of up to a thousand clients are checked several times
+# parsing takes nearly a millisecond, and a plan with a thousand clients is checked several times
+@functools.lru_cache(maxsize=2048)
 def parse_certificate(text: str, name: str) -> Certificate:
     """Return the content of the certificate of party `name`.
 
@@ -162,12 +163,13 @@ def parse_certificate(text: str, name: str) -> Certificate:
     """
     try:
         with warnings.catch_warnings():
-            # what the parser only frowns on, as a serial number below zero, is not ours
+            # certificates made here cause no warning of the parser, such as for a negative serial
+            # number
             warnings.simplefilter("error")
             found = _read(_decode(text, MAX_BYTES), name)
     except IdentityError:
         raise
-    # what the parser raises has no common class, and a stranger chose the bytes
+    # errors of the parser have no common class, and a stranger chose the bytes
     except Exception:  # noqa: BLE001
         found = None
     if found is None:
@@ -227,7 +229,7 @@ def parse_authority(text: str) -> Authority:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # old roots have odd serial numbers
+            warnings.simplefilter("ignore")  # old root certificates have unusual serial numbers
             certificate = x509.load(_decode(text, MAX_AUTHORITY_BYTES))
             is_authority = x509.signs_certificates(certificate)
         found = Authority(

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-PRIVATE_HEADING = "# A fastlloyd private identity"  # how every such file begins
+PRIVATE_HEADING = "# A fastlloyd private identity"  # first words of every such file
 PUBLIC_HEADING = "# A fastlloyd public identity"
 MAX_DAYS = 3650
 MIN_PASSPHRASE, MAX_PASSPHRASE = 8, 1000  # characters
 MAX_BYTES = 1 << 14
 
-_KEY_BYTES = 32  # of either private key
+_KEY_BYTES = 32  # length of each private key
 _PUBLIC_LABEL = b"fastlloyd/v1/public-identity"
 _SEAL_LABEL = b"fastlloyd/v1/private-identity"
-_NONCE = bytes(12)  # a key under a passphrase is used once: every file has a salt of its own
+_NONCE = bytes(12)  # every file has a salt of its own, so each key is used once
 
 _PRIVATE_TEXT = "PRIVATE: anyone who has this file can act as its owner. Never send it."
 _PUBLIC_TEXT = (
@@ -365,7 +365,7 @@ def _stored(path: Path) -> _Stored:
         )
     try:
         return from_toml(text, _Stored, "")
-    except PlanError:  # what it says could quote a secret
+    except PlanError:  # its text could quote a secret
         if sentence := changed_on_its_way(text, path):
             raise IdentityError(sentence) from None
         raise _damaged(path) from None
@@ -391,9 +391,10 @@ def _cipher(passphrase: str, salt: bytes) -> "ChaCha20Poly1305":
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-    # keyboards differ
+    # keyboards encode the same letter differently
     typed = unicodedata.normalize("NFC", passphrase).encode(errors="surrogatepass")
-    return ChaCha20Poly1305(Scrypt(salt, 32, n=1 << 17, r=8, p=1).derive(typed))  # 128 MiB a try
+    # 128 MiB for each guess
+    return ChaCha20Poly1305(Scrypt(salt, 32, n=1 << 17, r=8, p=1).derive(typed))
 
 
 def _open(stored: _Stored, passphrase: str, path: Path) -> bytes:
@@ -402,7 +403,7 @@ def _open(stored: _Stored, passphrase: str, path: Path) -> bytes:
     salt, box = _from_hex(stored.salt), _from_hex(stored.under_passphrase)
     try:
         return _cipher(passphrase, salt).decrypt(_NONCE, box, _SEAL_LABEL)
-    except InvalidTag:  # not damage, which the file's digest has excluded
+    except InvalidTag:  # the file is not damaged: its digest was checked
         raise IdentityError(
             f"the passphrase of {path} is wrong; try again, or make a new identity if the"
             " passphrase is lost"

@@ -24,8 +24,8 @@ load = x509.load_der_x509_certificate
 Extension = TypeVar("Extension", bound=x509.ExtensionType)
 
 LAST_SECOND = time(23, 59, 59)
-DOMAIN = "fastlloyd.internal"  # a name of no machine: addresses stand in the plan
-SERVER_HOST = f"server.{DOMAIN}"  # the host that every client asks for, so that it tells nothing
+DOMAIN = "fastlloyd.internal"  # not the name of a machine; the plan has the addresses
+SERVER_HOST = f"server.{DOMAIN}"  # every client asks for this host, so it reveals no server's name
 _KEY_URI = "fastlloyd:ed25519:"
 _PURPOSES = {
     ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth",
@@ -225,12 +225,12 @@ def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
         begins=certificate.not_valid_before_utc,
         ends=certificate.not_valid_after_utc,
     )
-    # what is signed does not depend on who signs; to compare what it means is not enough, which has
-    # several spellings
+    # The signed bytes do not depend on the signing key. Comparing their meaning would not be
+    # enough, because one meaning has several encodings.
     again = builder.sign(private_key(1), SHA256())
     if certificate.tbs_certificate_bytes != again.tbs_certificate_bytes:
         return False
-    # before its signature stands how many of its bits do not count: none
+    # the byte before the signature is the number of its unused bits, which must be 0
     if not certificate.public_bytes(Encoding.DER).endswith(b"\0" + certificate.signature):
         return False
     certificate.verify_directly_issued_by(certificate)
@@ -287,9 +287,8 @@ def _for_what(certificate: x509.Certificate) -> str:
         return "it is an authority's (CA:TRUE); expected CA:FALSE"
     if usage is None or not usage.digital_signature:
         return "its key usage is not for digital signatures"
-    if (
-        usage.key_cert_sign or usage.crl_sign
-    ):  # nor is one without these ever tried as the issuer of another in the plan
+    if usage.key_cert_sign or usage.crl_sign:
+        # TLS never tries a certificate without these uses as the issuer of another one in the plan
         return "its key usage is for signing certificates or revocation lists"
     purposes = list(_find(certificate, x509.ExtendedKeyUsage) or ())
     for purpose, said in _PURPOSES.items():
@@ -322,9 +321,8 @@ def _by_whom(certificate: x509.Certificate) -> str:
             " SHA-256, SHA-384 or SHA-512, or Ed25519 or Ed448"
         )
     identifier = _find(certificate, x509.AuthorityKeyIdentifier)
-    if (
-        identifier is None or not identifier.key_identifier
-    ):  # what tells it from a changed self-signed one
+    if identifier is None or not identifier.key_identifier:
+        # this field distinguishes it from a self-signed certificate that was changed
         return (
             "it has no authority key identifier, which every certificate of an authority has (RFC"
             " 5280)"
@@ -345,7 +343,8 @@ def _for_tls(certificate: x509.Certificate) -> str:
     return ""
 
 
-# making one takes longer than reading many certificates; no connection is ever made with it
+# Cached, because making a context takes longer than reading many certificates. No connection is
+# ever made with it.
 @functools.cache
 def _reader() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

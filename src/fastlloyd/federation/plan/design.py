@@ -135,7 +135,7 @@ def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:
     count_scales : standard deviations of the counts' noise.
     n_shares : number of shares that make up this noise.
     """
-    # Less than one unit is due to rounding up, which on a finer grid adds less.
+    # Rounding up added less than one unit. On a finer grid it adds less.
     smallest = min(count_scales) - Fraction(1, SCALE_UNITS)
     c = 0
     while c <= MAX_COUNT_BITS and (smallest * 2**c) ** 2 < MIN_SHARE_DEVIATION**2 * n_shares:

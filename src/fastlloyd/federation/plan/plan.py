@@ -107,7 +107,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     simulated: bool | None = None
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "clients", tuple(self.clients))  # plans are hashed
+        # a plan is hashed, so it contains no lists
+        msgspec.structs.force_setattr(self, "clients", tuple(self.clients))
         _check_run(self)
         check_clients(self.clients)
         check_network(self.clients, self.server, self.timeouts)
@@ -430,12 +431,12 @@ def ring_load(plan: Plan) -> RingLoad:
     )
 
 
-@lru_cache(maxsize=16)  # all parties of a simulation ask
+@lru_cache(maxsize=16)  # all parties of a simulation call this
 def _digest(plan: Plan) -> bytes:
     return digest(plan)
 
 
-_share_scales = lru_cache(maxsize=64)(share_scales)  # asked for in every round, by every client
+_share_scales = lru_cache(maxsize=64)(share_scales)  # every client calls this in every round
 
 
 def _check_run(plan: Plan) -> None:

@@ -37,9 +37,10 @@ class Quorum(msgspec.Struct, frozen=True, kw_only=True):
 class Masks(enum.Enum):
     """Kinds of keys from which masks are made."""
 
-    # one key that all clients share: the server together with any client opens every upload
+    # One key that all clients share. The server together with any client can open every upload.
     GROUP = "group"
-    # a key of each pair: whoever pools what they see learns no more than the sum of the others
+    # One key for each pair of clients. Parties that pool what they see learn only the sum of the
+    # other clients.
     PAIRWISE = "pairwise"
 
     @property
@@ -108,7 +109,7 @@ class Masks(enum.Enum):
         return present[present.index(name) + 1 :] if name in self.speakers(present) else ()
 
 
-# grid units: below it, sums of separately rounded shares are too far from a rounded sum
+# in grid units; with smaller shares, a sum of rounded shares differs too much from a rounded sum
 MIN_SHARE_DEVIATION = 4
 
 
@@ -119,7 +120,7 @@ class TrustMode(enum.Enum):
     of it.
     """
 
-    # the paper's: the server adds all of it and must never see a result
+    # as in the paper: the server adds all of the noise, and must never see a result
     SERVER_NOISE = "server-noise"
     CLIENT_NOISE = "client-noise"  # every client adds a share; the server may see results
 

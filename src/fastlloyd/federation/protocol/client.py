@@ -132,13 +132,13 @@ class ClientSession(Secret):
         self._noise, self._random_bytes = noise, random_bytes
         self._encapsulate, self._group_masks = encapsulate, group_masks
         self._roster = Roster.of(plan)
-        # forgotten once it has signed the Hello
+        # the identity is dropped once it has signed the Hello
         self._phase: Identity | Joining | ClientRounds | None = identity
         self._handled: set[bytes] = set()
         self._first_sent: list[Action] = []
         self._last_sent: list[Action] = []
         self._unrecorded: list[Action] = []
-        self._accepted = b""  # digest of a Broadcast that is recorded and not opened yet
+        self._accepted = b""  # digest of a Broadcast that is stored and not opened yet, or b""
         self._owes_reply = False
 
     @property
@@ -219,7 +219,7 @@ class ClientSession(Secret):
         self._move(Start, ClientState.JOINING)
         if self._join(kept) != messages[0]:
             raise LocalProtocolError("the kept keys are not the keys of the recorded Hello")
-        owed = True  # whether this client speaks next
+        owed = True  # whether the next message is this client's
         for position, message in enumerate(messages, 1):
             with fits(position, message):
                 if owed:
@@ -271,7 +271,8 @@ class ClientSession(Secret):
         Raises RemoteProtocolError if the server broke the protocol.
         """
         if isinstance(self.outcome, Ended) and isinstance(message, Abort):
-            return []  # the server ends a run for all, also for those that it sent away before
+            # the server sends the end of a run also to clients that it turned away before
+            return []
         if isinstance(self.outcome, Ended):
             raise RemoteProtocolError(
                 f"{type(message).__name__} came after the run had ended: {self.outcome.reason}"
@@ -283,7 +284,7 @@ class ClientSession(Secret):
             return self._answer(message, digest)
         except BaseException as error:
             if self.state is not ClientState.FINISHED:
-                # what others raise may quote what they were given
+                # errors of other libraries may quote values
                 reason = (
                     str(error)
                     if isinstance(error, FastLloydError)
@@ -395,9 +396,8 @@ class ClientSession(Secret):
                 self._now.take(message)
         to = ClientState.FINISHED if self._phase is None else self._now.state
         self._move(type(message), to)
-        if not isinstance(
-            message, Turn
-        ):  # one that comes again is answered again: a server that was started again asks anew
+        if not isinstance(message, Turn):
+            # a Turn that comes again is answered again, because a restarted server asks again
             self._handled.add(digest)
 
     def _take_again(self, message: Message, *, is_last: bool) -> None:
@@ -451,7 +451,7 @@ class ClientSession(Secret):
         )
 
     def _end(self, reason: str, unfinished: Unfinished | None = None) -> list[Action]:
-        # as in a message: what a restart reads again is what is shown now
+        # the same text is shown now and after a restart, which reads it from the message
         reason = printable(reason)
         self.state, self.outcome = ClientState.ABORTED, Ended(reason, unfinished)
         self._forget()

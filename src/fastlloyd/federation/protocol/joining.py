@@ -133,10 +133,10 @@ class Joining(Secret):
         self._group_masks, self._random_bytes = group_masks, random_bytes
         self._own = OwnKeys(name, kept, encapsulate)
         self.key_set: KeySet | None = None
-        self._late = set[bytes]()  # digests of Deals before the one that was accepted
-        self._before = set[bytes]()  # the beginnings before its own
-        self._shared: SharedKeys | None = None  # of this key set, once they are checked
-        self.bad: tuple[str, ...] = ()  # those of this key set whose keys do not fit
+        self._late = set[bytes]()  # digests of Deals before the accepted one
+        self._before = set[bytes]()  # earlier starts of the run
+        self._shared: SharedKeys | None = None  # keys of `key_set`, once they are checked
+        self.bad: tuple[str, ...] = ()  # clients of `key_set` with invalid keys
         # signatures are deterministic: after a restart with the same keys this is the same Hello
         self.hello: Hello = roster.hello(name, self._own.run, identity)
 
@@ -262,7 +262,7 @@ class Joining(Secret):
     def _is_before(self, deal: Deal) -> bool:
         own = next((hello for hello in deal.hellos if hello.name == self._name), self.hello)
         if own != self.hello:
-            self._roster.checked(own)  # raises: this client never said it
+            self._roster.checked(own)  # raises an error: this client never sent that Hello
             return True
         if self.key_set is None:
             return False
@@ -282,8 +282,8 @@ class Joining(Secret):
             pairs.append(self._own.make(agreed, name, known_as))
             checked.append(pairs[-1].message(self._own.ciphertexts[known_as]))
         boxes, commitment = tuple[bytes, ...](), None
-        # a group key is drawn for one set of clients: those who are left out of another never have
-        # it
+        # A group key is drawn for one set of clients. Clients that a later Deal leaves out never
+        # have its key.
         if self._is_dealer:
             group_key = GroupKey.draw(random_bytes)
             self._own.keep(self._group_key_name, group_key.secret)

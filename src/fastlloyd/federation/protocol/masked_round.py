@@ -81,7 +81,7 @@ class MaskedRound:
         return _checksum(self.context.plan_digest, self.context.round, self.ring)
 
 
-@lru_cache(maxsize=64)  # of public numbers; every client asks twice a round
+@lru_cache(maxsize=64)  # the arguments are public; every client calls this twice in a round
 def _checksum(plan_digest: bytes, round: int, ring: Ring) -> int:
     """Return the checksum word of an upload: an odd ring element, so sums of different numbers of
     uploads have different checksums.
@@ -104,7 +104,7 @@ class Plausible:
     reaches: tuple[IntArray, ...]
 
     @classmethod
-    @lru_cache(maxsize=16)  # all clients of a simulation ask
+    @lru_cache(maxsize=16)  # all clients of a simulation call this
     def of(cls, plan: Plan) -> Self:
         """Return the largest answers in the rounds of `plan`."""
         load, rounds = ring_load(plan), plan.mechanism.all_rounds
@@ -126,7 +126,7 @@ class Plausible:
         """Raise RemoteProtocolError unless `n_records` records and the noise can cause this answer
         in that round, counted from 1.
         """
-        # fits: the ring holds it
+        # no overflow, because the ring can represent the limits
         limits = n_records * self.bounds[round - 1] + self.reaches[round - 1]
         if ((answer > limits) | (answer < -limits)).any():
             raise RemoteProtocolError(

@@ -49,7 +49,7 @@ Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 Attempt = Annotated[int, Meta(ge=1, le=MAX_CLIENTS)]
 RoundNumber = Annotated[int, Meta(ge=1, le=1000)]
 NextRound = Annotated[int, Meta(ge=2, le=1001)]
-# printable: it is shown on a terminal
+# printable, because terminals show it
 Reason = Annotated[str, Meta(max_length=MAX_REASON, pattern=r"\A[ -~]*\Z")]
 PerClient = Meta(max_length=MAX_CLIENTS)
 Members = Annotated[bytes, Meta(max_length=(MAX_CLIENTS + 7) // 8)]
@@ -324,9 +324,9 @@ Message = ClientMessage | ServerMessage
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Message)
 _VERSION = bytes([PROTOCOL_VERSION])
-# more than a Hello with the longest name takes: the largest thing there is one of per client
+# upper bound of a Hello's length, which is the longest part that messages have once per client
 _ENTRY_BYTES = 1536
-_FIXED_BYTES = 1024  # more than everything else in a message but its payload
+_FIXED_BYTES = 1024  # upper bound of the length of all other parts except the payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ class Limits:
             plan.n_words(round) * plan.ring.itemsize for round in plan.mechanism.all_rounds
         )
         m = plan.mechanism
-        # keys: which round asks with them
+        # keys: number of the round whose query uses the parameters
         sizes = {number + 2: m.travelling_bytes(number) for number in range(m.n_rounds)}
         box_bytes = {number: n + TAG_BYTES for number, n in sizes.items() if n}
         largest = max(*payload_bytes, *box_bytes.values(), 0)

@@ -69,7 +69,7 @@ class OwnKeys(Secret):
 
         The parameters are those of `with_later`.
         """
-        if known_as not in self.ciphertexts:  # else made for a Deal before, which named more
+        if known_as not in self.ciphertexts:  # otherwise it was made for an earlier Deal
             secret, self.ciphertexts[known_as] = self._encapsulate(
                 agreed.hellos[other].encapsulation_key
             )

@@ -33,7 +33,7 @@ _CONFIRMATION_LABEL = b"fastlloyd/v1/signed-confirmation"
 _PAIR_LABEL = b"fastlloyd/v1/signed-pair-message"
 _READY_LABEL = b"fastlloyd/v1/signed-ready"
 _LEAVE_LABEL = b"fastlloyd/v1/signed-leave"
-_NAMED = 3  # clients, in a reason
+_NAMED = 3  # largest number of names in a reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Roster:
     min_present: int
 
     @classmethod
-    @lru_cache(maxsize=16)  # all parties of a simulation ask
+    @lru_cache(maxsize=16)  # all parties of a simulation call this
     def of(cls, plan: Plan) -> Self:
         """Return the roster of `plan`.
 
@@ -111,7 +111,8 @@ class Roster:
             raise RemoteProtocolError(
                 f"{what} names {stranger!r}, which is not one of the clients it may name"
             )
-        if tuple(names) != self.names:  # all of the plan are in its order
+        if tuple(names) != self.names:
+            # fast path: all clients, in the order of the plan, are valid
             if len(set(names)) != len(names):
                 raise RemoteProtocolError(f"{what} names a client twice")
             if list(names) != self.in_order(set(names)):
@@ -344,7 +345,8 @@ class KeySet:
         )
 
 
-@lru_cache(maxsize=2048)  # more than a plan has clients: all parties of a simulation ask about all
+# more than a plan has clients; all parties of a simulation check all Hellos
+@lru_cache(maxsize=2048)
 def _checked(signing_key: bytes, hello: Hello) -> Hello:
     try:
         verify(signing_key, hello.signature, _statement(hello))
@@ -387,7 +389,7 @@ def missing_of(names: Sequence[str], there: Container[str]) -> str:
     return f" (missing: {', '.join(missing[:_NAMED])}{more})" if missing else ""
 
 
-@lru_cache(maxsize=2048)  # more than a plan has clients, each of which is in many pairs
+@lru_cache(maxsize=2048)  # more than a plan has clients; each client is in many pairs
 def hello_digest(hello: Hello) -> bytes:
     """Return the SHA-256 of the Hello's encoding, 32 bytes."""
     return message_digest(hello)

@@ -88,7 +88,7 @@ class ClientRounds:
         self._proposed = False
         self._mechanism: AnyRun = plan.mechanism
         self._state = self._mechanism.start()
-        # opened, and the state after it has not come yet
+        # last opened answer, while the parameters that follow from it have not come
         self._awaiting: tuple[Answer, AnswerNoise] | None = None
         self._enter_round()
 
@@ -180,7 +180,7 @@ class ClientRounds:
             case Parameters():
                 return self.number < message.round
             case Turn():
-                # or late, or answered: what was said last is the answer to all three
+                # early, late or answered before: in all three cases the last message is sent again
                 is_awaited = self._awaiting is not None and message.round == self.number
                 return not is_awaited or self._proposed
             case Confirmations():
@@ -249,7 +249,8 @@ class ClientRounds:
         total = self._masked.open(broadcast.payload, included, self.plan.n_words(round))
         answer = total.reshape(self._mechanism.shape(round))
         capped = sum(map(self._caps.__getitem__, included))
-        n_records = min(capped, self._mechanism.n_records)  # less only in a simulation
+        # n_records is smaller only in a simulation
+        n_records = min(capped, self._mechanism.n_records)
         self._plausible.check(answer, n_records, self.number)
         self._included.append(tuple(included))
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)

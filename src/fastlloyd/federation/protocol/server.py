@@ -104,7 +104,8 @@ class ServerSession:
         """
         for position, message in enumerate(decode_records(recorded, self.plan), 1):
             with fits(position, message):
-                self._state_after(message)  # raises
+                # raises an error if the state does not allow the message
+                self._state_after(message)
                 self._check(message)
                 self._apply(message)
 
@@ -366,5 +367,5 @@ class ServerSession:
                 self._summed.check(message)
 
 
-# a dataclass leaves the default on the class, where it would look like an attribute
+# a dataclass keeps the default as a class attribute, which would look like a field
 del ServerSession.random_bytes  # type: ignore[attr-defined]

@@ -45,7 +45,7 @@ class ServerJoining:
                 f"client {sender!r} said Hello in the name of {message.name!r}"
             )
         self.hellos[sender] = self.roster.checked(message)
-        # what it said before was with other keys, of no use now
+        # if it left, it left with other keys, and now joins again
         self.attendance.gone.pop(sender, None)
         return [GoOn(Hello)]
 

@@ -77,7 +77,7 @@ class Attendance:
 
     def have_answered(self, names: Sequence[str], answers: Collection[str]) -> bool:
         """Return whether all clients of `names` have answered, except those that are absent."""
-        # most often too many are missing, and then no client is looked at
+        # usually too many answers are missing, and this test is fast
         may_have = len(names) - len(answers) <= len(self.absent)
         return may_have and not self.unanswered(names, answers)
 

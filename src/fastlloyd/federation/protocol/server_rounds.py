@@ -54,7 +54,8 @@ class ServerRounds:
     parameters: dict[int, Parameters] = field(default_factory=dict)
     turn: int = 0
     _quorum: Quorum = field(init=False)
-    _total: RingVector | None = field(default=None, init=False)  # of the uploads and the noise
+    # sum of the noise and the uploads so far
+    _total: RingVector | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._quorum = self.plan.quorum(len(self.present))
@@ -180,7 +181,7 @@ class ServerRounds:
         if self._total is None:
             round = self.plan.mechanism.all_rounds[self.n_closed]
             noise = self.plan.draw_server_noise(round, self.noise).ravel()
-            # the checksum word gets none
+            # the checksum word gets no noise
             self._total = self.plan.ring.wrap(np.append(noise, np.int64(0)))
         return self._total
 
@@ -211,8 +212,8 @@ class ServerRounds:
         closed, following = Send(sender, self.broadcasts[number - 1]), number + 1
         if following in self.parameters:
             return [closed, Send(sender, self.parameters[following])]
-        # whose turn it is may have lost that message, and must know the sum first; the first of
-        # the sum knows its turn
+        # The client whose turn it is may have lost the Turn, and needs the sum before it. The first
+        # client in the sum needs no Turn.
         is_asked = self.is_settling and self.turn > 0 and sender in self.awaited
         if is_asked and number == self.n_closed:
             return [closed, Send(sender, Turn(following))]

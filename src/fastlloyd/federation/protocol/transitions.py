@@ -50,9 +50,9 @@ class ClientState(enum.Enum):
 
     NEW = "new"
     JOINING = "joining"  # said Hello; waits for the group key
-    # knows who shares keys, and made its part of them; waits for what the others made
+    # made its keys for the others; waits for the keys that they made
     DEALING = "dealing"
-    READY = "ready"  # checked the keys of all; waits until all are ready
+    READY = "ready"  # checked all keys; waits until all clients are ready
     AGGREGATING = "aggregating"  # uploaded for the round; waits for its broadcast
     SETTLING = "settling"  # opened a sum; waits for the parameters that follow from it
     CONFIRMING = "confirming"  # opened the last sum and confirmed; waits for the others
@@ -64,10 +64,10 @@ class ServerState(enum.Enum):
     """State of the server in the run."""
 
     JOINING = "joining"  # collects Hellos
-    DEALING = "dealing"  # named those who share keys; waits for what they make for each other
-    AGREEING = "agreeing"  # relayed the keys; waits until all are ready
+    DEALING = "dealing"  # sent a Deal; waits for the keys that clients make for each other
+    AGREEING = "agreeing"  # relayed the keys; waits until all clients are ready
     AGGREGATING = "aggregating"  # collects the round's uploads
-    SETTLING = "settling"  # closed a round; waits for the parameters of the next
+    SETTLING = "settling"  # closed a round; waits for the parameters of the next round
     CONFIRMING = "confirming"  # sent the last broadcast; collects confirmations
     FINISHED = "finished"  # still answers clients that are behind
     ABORTED = "aborted"  # answers with the reason
@@ -91,11 +91,11 @@ def _stays(state: State, *events: type) -> dict[tuple[State, type], set[State]]:
 
 
 _WAITING = _C.JOINING, _C.DEALING, _C.READY, _C.AGGREGATING, _C.SETTLING, _C.CONFIRMING
-_LATER = Broadcast, Parameters, Confirmations  # what comes once all are ready
-_EARLIER = Deal, KeyBox  # what came before
+_LATER = Broadcast, Parameters, Confirmations  # messages that follow AllReady
+_EARLIER = Deal, KeyBox  # messages of the phase before
 
-# A message from a later step than the client's shows that one was lost: the client stays and says
-# again where it is.
+# A message from a later step shows that an earlier one was lost. The client then keeps its state,
+# and sends its last message again.
 CLIENT_TRANSITIONS: Mapping[tuple[ClientState, type], set[ClientState]] = {
     (_C.NEW, Start): {_C.JOINING},
     (_C.JOINING, Deal): {_C.DEALING},
@@ -121,7 +121,7 @@ _JOINED = Hello, SealedKeys, Ready, BadKeys
 _SAID = *_JOINED, Upload, Proposal, Confirmation
 _CLOSED = {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING}
 
-# What a client sends again is answered from what is stored, in any later state.
+# In any later state, a message that a client repeats is answered from stored messages.
 SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.JOINING, Hello): {_S.JOINING, _S.DEALING},
     (_S.JOINING, Deadline): {_S.DEALING, _S.ABORTED},
@@ -136,8 +136,8 @@ SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.SETTLING, Deadline): {_S.SETTLING, _S.ABORTED},
     (_S.CONFIRMING, Confirmation): {_S.CONFIRMING, _S.FINISHED},
     (_S.CONFIRMING, Deadline): {_S.FINISHED, _S.ABORTED},
-    **_stays(_S.JOINING, SealedKeys, Ready, BadKeys),  # late: of an earlier beginning
-    **_stays(_S.DEALING, Hello, Ready, BadKeys),  # late: of an earlier attempt
+    **_stays(_S.JOINING, SealedKeys, Ready, BadKeys),  # late: from an earlier start of the run
+    **_stays(_S.DEALING, Hello, Ready, BadKeys),  # late: from an earlier attempt
     **_stays(_S.AGREEING, Hello, SealedKeys),
     **_stays(_S.AGGREGATING, *_JOINED, Proposal),
     **_stays(_S.SETTLING, *_JOINED, Upload),

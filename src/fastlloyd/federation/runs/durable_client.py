@@ -110,8 +110,8 @@ class DurableClient(DurableParty[ClientSession]):
             if holder is not None:
                 holder.follow(
                     store
-                    # before an answer can leave: it knows then that no older copy of the store will
-                    # do
+                    # The ledger learns the store's position before any answer is sent. From then on
+                    # it refuses older copies of the store.
                 )
         else:
             session.restore(store.secrets(client._run_id), store.messages(client._run_id))
@@ -149,7 +149,7 @@ class DurableClient(DurableParty[ClientSession]):
     def timeout(self) -> float | None:
         """Seconds that this client still waits for the server, or None without a limit."""
         session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
-        # those whom the server waits for may fail one after the other
+        # the clients that the server waits for may fail one after the other
         dealing = (plan.max_dropouts + 1) * (plan.patience + timeouts.round)
         allowed = {
             ClientState.NEW: timeouts.joining + dealing,
@@ -182,7 +182,7 @@ class DurableClient(DurableParty[ClientSession]):
         self._store.check_remembered(log, "the server")
         last = self._session.last_included
         charged = ExchangeCharged(run_id=self._run_id, number=max(last, 1))
-        # how many events the store held when that answer could leave; 0 if there is none
+        # length of the store when that answer could be sent, or 0 if there is no such answer
         answered = next(
             (at for at, event in enumerate(self._store.events(), 1) if last and event == charged), 0
         )

@@ -44,7 +44,7 @@ class DurableServer(DurableParty[ServerSession]):
         self._keys = {client.name: client.signing_key for client in session.plan.clients}
         self._planned = {client.name: client.store for client in session.plan.clients}
         self._seen: dict[str, SignedPosition] = {}
-        self._before: dict[str, SignedPosition | None] = {}  # what was seen when a client attached
+        self._before: dict[str, SignedPosition | None] = {}  # position before each client attached
         self._end_is_said = False
 
     @classmethod
@@ -93,7 +93,7 @@ class DurableServer(DurableParty[ServerSession]):
             ServerState.CONFIRMING: timeouts.confirming,
         }.get(session.state)
         if session.state is ServerState.JOINING and len(session.awaited) == plan.n_clients:
-            return None  # the time to join begins with the first that comes
+            return None  # the time to join starts when the first client comes
         return None if allowed is None else self._timer.left((session.state, session.step), allowed)
 
     @property
@@ -140,7 +140,8 @@ class DurableServer(DurableParty[ServerSession]):
         Raises RemoteProtocolError if the client broke the protocol. Other clients continue.
         """
         self._check_footing()
-        # before the session moves: the store would refuse it in the midst of everyone's step
+        # check before the session changes: the store would refuse the position in the middle of the
+        # step
         self._check_grown(name, log)
         actions = self._session.receive(name, message)
         self._seen[name] = log
@@ -150,9 +151,8 @@ class DurableServer(DurableParty[ServerSession]):
         """Note that a message of client `name` waits for its turn, with the client's store at
         position `log`. The next commit also stores this position.
         """
-        with suppress(
-            RemoteProtocolError
-        ):  # an old copy, or what nobody signed, is refused in its turn
+        with suppress(RemoteProtocolError):
+            # an old copy, or an unsigned position, is refused when the message is handled
             self._check_grown(name, log)
             self._seen[name] = log
 
@@ -283,7 +283,8 @@ class DurableServer(DurableParty[ServerSession]):
             ServerState.JOINING,
             ServerState.DEALING,
             ServerState.AGREEING,
-        ):  # for those who look at the store meanwhile
+        ):
+            # stored for commands that read the store meanwhile
             noted = () if run is None or run.ended is not None else run.joined
             joined = [
                 ClientJoined(run_id=self._run_id, client=name)
@@ -299,7 +300,8 @@ class DurableServer(DurableParty[ServerSession]):
         if messages or first or joined or (is_taken and events):
             self._append(events, messages)
             self._seen.clear()
-            self._before.clear()  # durable: no message is forgotten below it
+            # these positions are durable now, so `disowned` cannot forget them
+            self._before.clear()
         self._log.write(messages)
         self._end_is_said |= any(isinstance(action, Finish) for action in actions)
         return [action for action in actions if isinstance(action, Send | Finish)]

@@ -34,8 +34,9 @@ SHOWN_CLIENTS: Final = 12
 class Again(enum.Enum):
     """Reason why the time of a step starts again."""
 
-    OTHER_SIDE_CAME_BACK = enum.auto()  # it may have been started again, and counts anew as well
-    SLEPT = enum.auto()  # this process was stopped, or its machine was
+    # the other side may have been restarted, and then starts its time again too
+    OTHER_SIDE_CAME_BACK = enum.auto()
+    SLEPT = enum.auto()  # this process was stopped, or its machine slept
 
 
 class StepTimer:

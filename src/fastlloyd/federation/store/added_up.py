@@ -16,7 +16,8 @@ from fastlloyd.federation.store import events
 from fastlloyd.federation.store.costs import PersonRunCost, PlannedCost
 from fastlloyd.federation.store.events import AddedUp, AnyRepeated, Event
 
-PERIOD, RECENT = 128, 64  # runs that an `AddedUp` takes in at least, and that it leaves
+# smallest number of runs that an `AddedUp` adds, and number of last runs that it leaves out
+PERIOD, RECENT = 128, 64
 
 
 class AnyRun(Protocol):

@@ -38,7 +38,7 @@ from fastlloyd.federation.store.files import (
 )
 from fastlloyd.federation.store.history import History
 
-# one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
+# One bad byte can turn bytes into text. SQLite's own check does not find this if it may only read.
 _TYPES: Final = (
     ("store", {"role": "text", "identity": "blob", "salt": "blob"}),
     ("events", {"seconds": "integer", "body": "blob", "head": "blob"}),
@@ -86,7 +86,7 @@ def verified(
     """
     with sentences(path):
         check_origin(connection, path)
-        known = head_file.remembered(path)  # before the store is read: see there
+        known = head_file.remembered(path)  # must come before the store is read (`remembered`)
         if known is None:
             raise StateError(
                 f"{head_file.head_path(path)} is missing, so it is unknown whether {path.name} is"
@@ -106,7 +106,7 @@ def verified(
             _check_secrets(connection, path, contents.history)
             yield contents, known
         finally:
-            if connection.in_transaction:  # SQLite ends it by itself when the disk fails
+            if connection.in_transaction:  # SQLite itself ends a transaction if the disk fails
                 connection.execute("ROLLBACK")
 
 
@@ -132,7 +132,7 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
         raise damaged(path, "SQLite's own check fails")
     for table, types in _TYPES:
         mistyped = " OR ".join(f"typeof ({column}) <> '{kind}'" for column, kind in types.items())
-        # names of our own
+        # the names are constants
         query = f"SELECT 1 FROM {table} WHERE {mistyped}"  # noqa: S608  # nosec B608
         if connection.execute(query).fetchone():
             raise damaged(path, "a table contains a value of the wrong type")
@@ -253,7 +253,8 @@ def _follow_chain(
         times.append(seconds)
         if isinstance(event, MessageRecorded):
             recorded[number] = event
-        elif isinstance(event, RunEnded):  # it wiped them, though the run may begin again
+        elif isinstance(event, RunEnded):
+            # this event wiped the messages of the run, even if the run begins again
             recorded = {at: kept for at, kept in recorded.items() if kept.run_id != event.run_id}
     contents = Contents(
         role=role,

@@ -72,7 +72,7 @@ class Store:
             with files.sentences(path):
                 self._head = HeadFile.of(path, known, self._contents.position)
                 undo.callback(self._head.close)
-                # destroys the keys that a process left that was killed after the end of a run
+                # also destroys keys of ended runs, which a killed process may have left
                 self._sealed = Sealed(path, self._connection, self._contents.history)
             undo.pop_all()
         self._position, self._history = self._contents.position, self._contents.history
@@ -269,14 +269,13 @@ class Store:
                         self._head.note(position)
             except BaseException as error:
                 self._failure = str(error) or type(error).__name__
-                with suppress(
-                    sqlite3.Error
-                ):  # whatever was written without a COMMIT is no part of the file
+                with suppress(sqlite3.Error):
+                    # without a COMMIT, nothing of the step is part of the file
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
                 raise
             self._history, self._position = history, position
-            if ended:  # the step stands even if this fails; the next opening tries again
+            if ended:  # the step is taken even if this fails; the next opening tries again
                 self._owes_destroying = True
                 self._destroy_keys()
 
@@ -287,11 +286,12 @@ class Store:
         with self._one_at_a_time:
             if self._lock is None:
                 return
-            if self._owes_destroying:  # an interruption may have come between
+            if self._owes_destroying:  # an interruption may have prevented it before
                 self._destroy_keys()
             try:
                 with files.sentences(self.path), closing(self._head), closing(self._sealed):
-                    # brings the log into the file and removes it, unless somebody reads
+                    # SQLite copies its log into the file and removes the log, unless another
+                    # process reads
                     self._connection.close()
             finally:
                 self._lock.release()
@@ -336,7 +336,7 @@ class Store:
         self, rows: list[Row], texts: list[Text], secrets: Secrets, ended: list[bytes]
     ) -> None:
         execute = self._connection.execute
-        messages = self._sealed.of_messages(texts)  # the key of a run is durable from here on
+        messages = self._sealed.of_messages(texts)  # from here on the key of a run is durable
         kept = self._sealed.of_secrets(secrets)
         execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)

@@ -39,7 +39,7 @@ from fastlloyd.federation.store.costs import MAX_EXCHANGES, PersonRunCost, Posit
 MAX_LENGTH: Final = 1 << 53
 SALT_BYTES: Final = 16
 MAX_SECONDS: Final = 253_402_300_799  # the last second of the year 9999
-# not below 0; more digits than any exchange of any mechanism has
+# at least 0; costs of all mechanisms have fewer digits
 FRACTION: Final = re.compile(r"[0-9]{1,400}(/[0-9]{1,400})?")
 _STORE_LABEL = b"fastlloyd/v1/store"
 _EVENT_LABEL = b"fastlloyd/v2/event"
@@ -364,7 +364,7 @@ def _fraction(text: str) -> Fraction:
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_encode_fraction)
-_ADDED_UP = bytes([31])  # the second byte of an array that begins with the tag
+_ADDED_UP = bytes([31])  # in an encoded `AddedUp` the tag is the second byte
 _DECODER = msgspec.msgpack.Decoder(Event, dec_hook=_decode_fraction)
 
 

@@ -75,9 +75,8 @@ def sentences(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise StateError(f"{path} {_reason(error, path)}") from None
-    except (
-        UnicodeDecodeError
-    ):  # from a table's own definition; SQLite has no rule for what is in a text
+    except UnicodeDecodeError:
+        # from the definition of a table; SQLite does not check the content of a text
         raise damaged(path, "a text is none") from None
     except OSError as error:
         if error.errno in OF_DISKS:
@@ -159,10 +158,10 @@ def connect(path: Path) -> sqlite3.Connection:
     check_access(path)
     connection = _open(path, "rw")
     try:
-        # before anything is set: another program's file stays as it is
+        # check before anything is set, so another program's file is not changed
         check_origin(connection, path)
         _settle(connection, path)
-        # refused where nothing may be written, which is better known now than later
+        # fails at once if the file may not be written
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
     except BaseException:
@@ -179,8 +178,8 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     with suppress(sqlite3.Error), closing(_open(path, "ro")) as probe:
         probe.execute("PRAGMA schema_version").fetchone()
         return _open(path, "ro")
-    # in a folder that may not be written there is no index of the write-ahead log; without a log
-    # none is needed
+    # In a read-only folder SQLite cannot make the index of its write-ahead log. Without a log it
+    # needs none.
     return _open(path, "ro" if files(path)[1].exists() else "ro&immutable=1")
 
 
@@ -204,7 +203,9 @@ def check_access(path: Path) -> None:
         with (
             sentences(path),
             path.open("rb") as file,
-        ):  # no store that this process has open, whose locks this would lift
+        ):
+            # closing this file would release this process's locks on it, but it has no such store
+            # open
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise StateError(f"{path} {NOT_A_STORE}", code=WRONG_FILE)
         raise StateError(
@@ -222,7 +223,7 @@ def _why_none(path: Path) -> str:
         return ", which is a folder; name a file in it, such as clinic-a.store"
     if path.exists():
         return ", which is not a file; name a file such as clinic-a.store"
-    # a folder may have no name: . and /
+    # the paths . and / have no name
     identity = path.with_name(path.name.removesuffix(SUFFIX) + IDENTITY_SUFFIX)
     if identity.exists():
         return (
@@ -254,7 +255,7 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         isolation_level=None,
-        timeout=5.0,  # seconds that it waits for others
+        timeout=5.0,  # seconds to wait for other processes
         check_same_thread=False,
     )
 

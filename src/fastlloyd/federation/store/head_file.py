@@ -20,11 +20,11 @@ from fastlloyd.errors import DAMAGED_STORE, StateError
 from fastlloyd.federation.store.events import LogPosition
 
 SUFFIX: Final = "-head"
-SPACING: Final = 4096  # bytes between the slots: no drive writes both at once
+SPACING: Final = 4096  # bytes between the slots; no drive writes both at once
 _LABEL: Final = b"fastlloyd/v1/store-head\0"
-_SAID: Final = struct.Struct(f">{len(_LABEL)}sQ32s")  # and SHA-256 of that
+_SAID: Final = struct.Struct(f">{len(_LABEL)}sQ32s")  # a SHA-256 of these bytes follows
 SLOT_BYTES: Final = _SAID.size + 32
-_READINGS: Final = 5  # a reader may meet the process that writes; each writes one slot at a time
+_READINGS: Final = 5  # number of attempts: a slot may be unreadable while another process writes it
 
 
 def head_path(path: Path) -> Path:

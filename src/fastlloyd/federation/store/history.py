@@ -271,8 +271,8 @@ class History:
                     " cannot be released"
                 )
             case events.ExchangeCharged() if self.role is Role.HOLDER and event.run_id in self.runs:
-                # also after the end: a client that was given up in an old copy of its store had
-                # answered more
+                # Also after the end of the run. It may have been given up with an old copy of the
+                # client's store, while the newest copy had charged more.
                 self.runs[event.run_id] = _after(self.runs[event.run_id], event)
             case _:
                 begins = not isinstance(event, events.ClientLeft)
@@ -408,7 +408,7 @@ def _after(
 def _at_server(run: Run, event: events.ClientJoined | events.ClientLeft) -> Run:
     client = event.client
     if isinstance(event, events.ClientJoined):
-        if client in run.left:  # with fresh keys, before any were shared
+        if client in run.left:  # the client joins again, with fresh keys
             return replace(run, left=tuple(name for name in run.left if name != client))
         if client in run.joined:
             raise StateError(f"client {client} joined run {run.run_id.hex()} before")

@@ -27,7 +27,7 @@ KEY_BYTES: Final = 32
 N_SLOTS: Final = 4
 """Number of slots of a new file. With more open runs the file grows by a slot. It never shrinks."""
 _LABEL: Final = b"fastlloyd/v1/store-keys\0"
-_SAID: Final = struct.Struct(f">{len(_LABEL)}s16s{KEY_BYTES}s")  # and SHA-256 of that
+_SAID: Final = struct.Struct(f">{len(_LABEL)}s16s{KEY_BYTES}s")  # a SHA-256 of these bytes follows
 SLOT_BYTES: Final = _SAID.size + 32
 _FREE: Final = bytes(SLOT_BYTES)
 
@@ -63,9 +63,9 @@ class KeyFile:
             self._check_access(descriptor)
             content = os.read(descriptor, os.fstat(descriptor).st_size)
             n_slots = max(N_SLOTS, -(-len(content) // SPACING))
-            if missing := n_slots * SPACING - len(content):  # it is new, or was cut off
+            if missing := n_slots * SPACING - len(content):  # the file is new, or was cut off
                 write_at(descriptor, len(content), bytes(missing))
-                os.fsync(descriptor)  # its size, too
+                os.fsync(descriptor)  # makes the size of the file durable too
         except BaseException:
             self.close()
             raise
@@ -102,7 +102,7 @@ class KeyFile:
             sync_folder(self.path.parent)
         if None not in self._slots:
             write_at(descriptor, len(self._slots) * SPACING, bytes(SPACING))
-            os.fsync(descriptor)  # its size, too
+            os.fsync(descriptor)  # makes the size of the file durable too
             self._slots.append(None)
         key = secrets.token_bytes(KEY_BYTES)
         self._write(self._slots.index(None), _Slot(run_id, key))

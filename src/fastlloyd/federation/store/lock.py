@@ -14,11 +14,12 @@ NO_LOCKS: Final = (
     "is on a drive without file locks ({}), such as some network drives, so two processes could"
     " spend the same budget; move it, with the files next to it, to a local disk"
 )
-# of a lock that another process has: what flock says, and lockf and msvcrt.locking, which stand in
-# for it on some drives and systems; every other error means that there are no locks
+# Error numbers for a lock that another process has. On some drives and systems flock is replaced by
+# lockf or msvcrt.locking. Every other error means that the drive has no locks.
 _HELD: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
-_A_MOMENT: Final = 0.1  # seconds: somebody may only be looking whether it is held
-_PAUSE: Final = 0.02  # seconds between two looks at a lock
+# seconds to wait at least: another process may have the lock only to test it
+_A_MOMENT: Final = 0.1
+_PAUSE: Final = 0.02  # seconds between two attempts to take the lock
 
 
 class InUseError(StateError):

@@ -23,7 +23,7 @@ from fastlloyd.federation.store.key_file import KeyFile
 
 _LABEL: Final = b"fastlloyd/v1/store/sealed"
 _NONCE_BYTES: Final = 12
-_KEPT: Final = "kept "  # begins the kind of a secret; no message's kind has a space
+_KEPT: Final = "kept "  # prefix of the kind of a secret; the kind of a message has no space
 
 Secrets = Mapping[tuple[bytes, str], bytes]
 """Secrets by run id and name."""

@@ -79,10 +79,10 @@ class _Wire:
     """
 
     def __init__(self, comm: Any, names: Sequence[str]) -> None:
-        # of its own: nothing else in the program, and no run after this one, can be heard in this
-        # one
+        # A communicator of its own, so messages of other parts of the program, or of a later run,
+        # do not come here.
         self._comm, self._mpi, self._names = comm.Dup(), load_mpi(), names
-        # MPI reads a buffer until its request is done
+        # keeps each buffer until MPI has read it, which is when its request is done
         self._sending: deque[tuple[Any, bytes]] = deque()
 
     @classmethod
@@ -114,8 +114,8 @@ class _Wire:
         self._put(to, kind, reason.encode())
 
     def _put(self, to: str, kind: Kind, data: bytes) -> None:
-        # nothing is asked of MPI in between: while it looks, who got the first of several messages
-        # could take this core
+        # Do not test earlier requests here. The test takes time, and the recipient of the first of
+        # several messages could use this core meanwhile.
         self._sending.append(
             (self._comm.Isend([data, self._mpi.BYTE], dest=self._names.index(to), tag=kind), data)
         )

@@ -26,9 +26,9 @@ from fastlloyd.federation.protocol.messages import Limits, Message, decode, prin
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.store.events import LogPosition
 
-# seconds after which the server draws noise ahead: clients that share its core go first
+# seconds until the server draws noise early; clients on the same core go first
 _A_MOMENT: Final = 2e-4
-_SHOWN: Final = 300  # characters of the reason for which a server refuses a client
+_SHOWN: Final = 300  # largest number of characters of a server's reason
 
 
 class Kind(IntEnum):
@@ -37,10 +37,10 @@ class Kind(IntEnum):
     """
 
     MESSAGE = 1
-    # from a client, whose run is over; or a transport has found out that the client is gone
+    # from a client whose run has ended, or from a transport that found that the client is gone
     LEAVE = 2
-    REFUSED = 3  # to a client that broke the protocol: the run goes on without it, and why
-    END = 4  # from the server: no more will come
+    REFUSED = 3  # to a client that broke the protocol, with the reason; the run goes on without it
+    END = 4  # from the server: no message follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,8 @@ def answer(
         actions = session.receive(sender, decode(data, limits))
     except RemoteProtocolError as error:
         return str(error)
-    perform(actions, send)  # after the `except`: what `send` raises is not this client's fault
+    # outside of `try`, because an error of `send` is not this client's fault
+    perform(actions, send)
     return ""
 
 

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 _LOG = logging.getLogger(__name__)
-# seconds before the second attempt to connect; doubled with every further one
+# seconds before the second attempt to connect; each further attempt doubles them
 _SHORTEST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 15.0
-_LAST_FRAME_SECONDS: Final = 2.0  # for saying goodbye
+_LAST_FRAME_SECONDS: Final = 2.0  # seconds to send the last frames
 _CHECK_SECONDS: Final = 15.0
 _FINAL: Final = frozenset(
     {"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
@@ -82,7 +82,7 @@ class GrpcClient:
         self._outbox, self._is_attached, self._was_attached = Outbox(), False, False
         self._process = token_bytes(frames.PROCESS_BYTES)
         self._ending: StopCode | None = None
-        self.n_awaited = 0  # clients without whose answers this step waits, if the server said so
+        self.n_awaited = 0
         self.trouble = ""
         self._n_failures = 0
         self._log = SparingLog(_LOG)
@@ -107,7 +107,7 @@ class GrpcClient:
             frame=lambda message: frames.encode_frame(
                 frames.Post(self._party.position, encode(message))
             ),
-            # without a connection a frame is let go: the party sends it again when it begins anew
+            # without a connection a frame is dropped: `ClientParty.begin` sends it again later
             post=lambda _, frame: self._outbox.put(frame),
             finish=self._end,
             fail=self._fail,
@@ -127,7 +127,7 @@ class GrpcClient:
             self._log.close()
         failure = None if connection.cancelled() else connection.exception()
         if self._outcome.done():
-            # or what the party failed with: the connection has then ended with it too
+            # raises the party's error if it failed; the connection has then ended too
             return self._outcome.result()
         if failure is not None:
             raise failure
@@ -189,7 +189,7 @@ class GrpcClient:
         """Keep one connection, from its first frame to its end. Return the reason why it ended."""
         grpc = tls.load_grpc()
         credentials = tls.channel_credentials(self._identity, self._server_certificate)
-        # "dns:" also where the address is a number: no other kind of name means anything here
+        # "dns:" is also right for a numeric address, and excludes gRPC's other kinds of names
         async with grpc.aio.secure_channel(
             f"dns:///{self._address}", credentials, options=self._options
         ) as channel:
@@ -287,10 +287,9 @@ class GrpcClient:
             message = decode(frame.message, self._limits)
             try:
                 await self._turns.ask(partial(self._party.receive, message))
-            except (
-                RemoteProtocolError
-            ) as error:  # which ended the run durably: the others are told by Leave
-                if not self._outcome.done():  # else it was on its way when the run ended
+            except RemoteProtocolError as error:
+                # this error ended the run durably, and Leave tells the server
+                if not self._outcome.done():  # otherwise the message was sent before the run ended
                     self._ending = StopCode.SERVER_REFUSED
                 self._end(Ended(str(error)))
 

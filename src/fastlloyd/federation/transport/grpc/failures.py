@@ -8,7 +8,7 @@ from typing import Final
 from fastlloyd.federation.protocol.messages import printable
 from fastlloyd.federation.transport.grpc import proxies
 
-SHOWN: Final = 300  # characters of what gRPC says that has no sentence
+SHOWN: Final = 300  # largest number of characters of an unknown reason
 _PROXY_SAID: Final = "HTTP proxy returned "
 _REFUSED_MARKS: Final = (
     "Socket closed",
@@ -30,7 +30,7 @@ _SILENT_MARKS: Final = (
     "unreachable",
     "eadline Exceeded",
     "DEADLINE_EXCEEDED",
-    "Endpoint closing",  # a handshake, or a proxy, that took longer than gRPC waits
+    "Endpoint closing",  # a handshake or a proxy took longer than gRPC waits
 )
 
 _REFUSED: Final = (
@@ -41,7 +41,7 @@ _LOST: Final = (
     "the connection to {address} was lost, and a new one was closed before it was"
     " complete: the server is busy or restarting, or the network is unreliable"
 )
-# what gRPC says: what is wrong with the certificate that a server showed
+# gRPC's words, and the sentence about the server's certificate
 _CERTIFICATE_OF_SERVER: Final = (
     (
         ("certificate has expired",),
@@ -173,8 +173,7 @@ def explain(
         sentence for marks, sentence in rows if any(mark in details for mark in marks)
     )
     if sentence in (_REFUSED, _LOST, _CLOSED_BY_PROXY):
-        # TLS 1.3: a client learns that its certificate is refused only by the end of the
-        # connection, without a reason
+        # In TLS 1.3, a refused client is not told the reason: the server only ends the connection.
         from fastlloyd.federation.identity import x509
 
         end = x509.load(own_certificate).not_valid_after_utc

@@ -19,11 +19,13 @@ from fastlloyd.federation.protocol.messages import Digest, Limits, Reason, RunId
 from fastlloyd.federation.secagg.keys import SIGNATURE_BYTES
 from fastlloyd.federation.store.events import LogPosition
 
-# 1: positions were not signed; 2: no word on why a client stops, and Leave was not signed
+# In version 1, positions were not signed. In version 2, there was no Stop, and Leave was not
+# signed.
 FRAME_VERSION: Final = 3
 PROCESS_BYTES: Final = 16
 ProcessId = Annotated[bytes, Meta(min_length=PROCESS_BYTES, max_length=PROCESS_BYTES)]
-FRAME_BYTES: Final = 192  # more than everything in a frame but its message or reason
+# upper bound of the length of all parts of a frame except its message or reason
+FRAME_BYTES: Final = 192
 
 
 class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

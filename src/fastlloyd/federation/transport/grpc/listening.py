@@ -53,7 +53,7 @@ def why_not(address: str) -> str:
         places = socket.getaddrinfo(
             host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-    except (socket.gaierror, UnicodeError):  # the latter of a name that no DNS can have
+    except (socket.gaierror, UnicodeError):  # UnicodeError: DNS cannot have such a name
         return _NO_HOST
     reasons = [_reason(family, place) for family, _, _, _, place in places]
     return next((reason for reason in reasons if reason), _NOW_FREE)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partialmethod
 from typing import Final
 
-# of one kind about one peer; more than an honest one makes in an hour of bad luck
+# lines of one kind about one peer; an honest peer causes fewer even in a bad hour
 FIRST_LINES: Final = 20
-SECONDS_PER_LINE: Final = 30.0  # in which one more may be written
+SECONDS_PER_LINE: Final = 30.0  # after this time one more line may be written
 
 
 @dataclass(slots=True)

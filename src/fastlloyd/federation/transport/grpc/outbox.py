@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-MAX_WAITING: Final = 8  # an honest peer that reads is never owed more than two or three
+MAX_WAITING: Final = 8  # for an honest peer that reads, at most two or three frames wait
 
 
 @dataclass(slots=True)

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _FIRST_FRAME_SECONDS: Final = 10.0
-# of one client: more than an honest one has, whose old streams end soon or are ended by keepalive
+# Largest number of streams of one client. An honest client has fewer: its old streams end soon, by
+# themselves or by keepalive.
 _MAX_STREAMS: Final = 4
-_LAST_FRAME_SECONDS: Final = 2.0  # for what a stream that ends is still owed
-_TELL_SECONDS: Final = 10.0  # between two looks at whether clients know how many are waited for
-GRACE: Final = 20.0  # longer than a client pauses between two attempts to connect
+_LAST_FRAME_SECONDS: Final = 2.0  # seconds to send the waiting frames of a stream that ends
+# seconds between two checks that clients know the number of awaited clients
+_TELL_SECONDS: Final = 10.0
+GRACE: Final = 20.0  # seconds, longer than a client's pause between two attempts to connect
 
 
 class GrpcServer:
@@ -91,22 +93,22 @@ class GrpcServer:
             self._limits, max_connections, keepalive or tls.Keepalive()
         )
         self._arrivals = Arrivals(max_connections)
-        # streams that lie unread and cannot be ended count as well
+        # streams that are not read and cannot be ended count too
         self._presence = Presence(
             grace, lambda name: self._turns.tell(partial(self._party.away, name))
         )
-        # clients whose messages' turn has not come, and their logs
+        # messages that wait for their turn: name and store position of each client
         self._waiting = deque[tuple[str, SignedPosition]]()
-        # of each kind of message the last that was encoded
+        # last encoded message of each kind, and its frame
         self._framed: dict[type, tuple[Message, bytes]] = {}
-        # twice what an honest client says whose connection holds
+        # twice the number of messages of an honest client whose connection does not break
         burst = 4 * (plan.mechanism.n_rounds + 2)
         self._paces = {name: Pace(burst) for name in plan.names}
         self._log = SparingLog(_LOG)
         self._streams = Streams(party.gone, self._log, self._note_move)
         self.meter = Meter()
         self._is_stopped = self._is_cut_short = False
-        self.stays: float | None = None  # for so many seconds at most, once the run is over
+        self.stays: float | None = None
 
     @property
     def connected(self) -> frozenset[str]:
@@ -128,7 +130,7 @@ class GrpcServer:
         """Listen on the address. Raises NetworkError if it cannot be used."""
         grpc = tls.load_grpc()
         self._over = asyncio.Event()
-        self._moved = asyncio.Event()  # somebody has come or gone
+        self._moved = asyncio.Event()  # set when a client connects or disconnects
         self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
         self._turns = Turns(
             self._party,
@@ -176,7 +178,7 @@ class GrpcServer:
         if not self._outcome.done():
             return None
         if self._is_stopped and self._remaining and self._outcome.exception() is None:
-            return None  # somebody who was away may still ask for the end
+            return None  # a client that was away may still ask for the end
         return self._outcome.result()
 
     async def serve(self) -> ServerResult | None:
@@ -266,10 +268,10 @@ class GrpcServer:
         try:
             await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
             self._streams.drop(name, outbox)
-            # a client that is cut off because it does not read is not listened to either
+            # if the stream is closed because the client does not read, stop reading from it too
             reader.cancel()
-            # However long it takes: a stream with a write under way cannot be ended. If nobody
-            # reads, keepalive ends it.
+            # Wait without a limit, because a stream cannot be ended during a write. If the client
+            # does not read, keepalive ends the stream.
             await asyncio.wait([writer])
         finally:
             self._presence.went(name)

@@ -29,13 +29,13 @@ class Streams:
         self.outboxes: dict[str, Outbox] = {}
         self.left = set(left)
         self._log, self._moved = log, moved
-        self._places: dict[str, Place] = {}  # of those that are connected, or were last
-        self._told: dict[Outbox, int] = {}  # how many are waited for, since the last answer
+        self._places: dict[str, Place] = {}  # process of each client that is or was connected
+        self._told: dict[Outbox, int] = {}  # number of awaited clients sent since the last answer
 
     def attach(self, name: str, outbox: Outbox, place: Place) -> None:
         """Register a new stream, unless the client has a stream from another process."""
-        # another process takes no place before it has spoken: it may find now that its store
-        # is not the one whose position it is told, and end
+        # Another process replaces it only with its first message. It may still find that its store
+        # does not match the server's position, and end.
         if name not in self.outboxes or self._places[name].number == place.number:
             self.register(name, outbox, place)
 
@@ -58,7 +58,7 @@ class Streams:
                 if there.host != place.host:
                     outbox.put(frames.encode_frame(frames.Twice(printable(there.host))))
         self.outboxes[name], self._places[name] = outbox, place
-        self.left.discard(name)  # it left with other keys, and joins again
+        self.left.discard(name)  # the client left with other keys, and joins again
         self._moved()
         self._log.info(name, "client %s is connected", name)
 

@@ -29,18 +29,18 @@ def health_request(plan_digest: bytes) -> bytes:
 
 
 _MAX_METADATA_BYTES: Final = 8192
-# bytes that HTTP/2 lets a sender be ahead, until the line is measured
+# bytes that HTTP/2 lets a sender send ahead, before it has measured the line
 _FIRST_WINDOW: Final = 65_535
 _HANDSHAKE_SECONDS: Final = 5
 _IDLE_SECONDS: Final = 10  # a connection without a stream is closed
-# in which who connects and belongs to the plan has said something
+# within this time, a client of the plan that connects has sent its first message
 SECONDS_TO_BE_HEARD: Final = 2.0 * _HANDSHAKE_SECONDS
-# above what clients need: whoever wants to keep them out must hold as many
+# More connections than clients need. An attacker must open as many to keep clients out.
 _SPARE_CONNECTIONS: Final = 1000
 
-# gRPC has no option for the lowest version of TLS. It has one for the cipher suites of TLS 1.2,
-# which those of TLS 1.3 are no part of: the one named here cannot be used without a pre-shared key,
-# so no handshake of TLS 1.2 succeeds.
+# gRPC has no option for the lowest version of TLS, but one for the cipher suites of TLS 1.2. It
+# does not affect TLS 1.3. The suite here needs a pre-shared key, so no handshake of TLS 1.2
+# succeeds.
 _CIPHER_SUITES: Final = "GRPC_SSL_CIPHER_SUITES"
 _NO_TLS_1_2: Final = "ECDHE-PSK-AES128-CBC-SHA"
 
@@ -74,10 +74,11 @@ class Keepalive:
         return [
             ("grpc.keepalive_time_ms", interval),
             ("grpc.keepalive_timeout_ms", timeout),
+            # without this option, a stopped process is noticed only after a minute
             (
                 "grpc.http2.ping_timeout_ms",
                 timeout,
-            ),  # without it a stopped process goes unnoticed for a minute
+            ),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", min(interval, 1000) // 2),
@@ -99,11 +100,11 @@ def load_grpc() -> Any:
             " in the environment before Python starts"
         )
     os.environ[_CIPHER_SUITES] = _NO_TLS_1_2
-    # what goes wrong is said by this package, in a sentence
+    # this package itself reports errors, in sentences
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # gRPC's fork handlers start its threads anew in a child, which abort when the child closes
+    # gRPC's fork handlers restart its threads in a child process. They abort if the child closes
     # their files before it runs a program (https://github.com/grpc/grpc/issues/43055). No child of
-    # ours goes on with its parent's connections.
+    # this process uses its connections.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         import grpc
@@ -133,8 +134,8 @@ def server_credentials(
         [(identity.private_key, as_pem(identity.certificate))],
         root_certificates=b"".join(map(as_pem, trusted)),
     )
-    # gRPC asks before each handshake whether the keys are to be others: never. It is the one sign
-    # of a connection it gives.
+    # Before each handshake gRPC asks for other keys, and never gets any. The question is used
+    # because gRPC gives no other sign of a new connection.
     return module.dynamic_ssl_server_credentials(keys, came, require_client_authentication=True)
 
 
@@ -177,14 +178,16 @@ def server_options(
     return [
         *_sizes(limits),
         *keepalive.options(),
+        # a second server on this port is an error; otherwise it would get half of the clients
         (
             "grpc.so_reuseport",
             0,
-        ),  # a second server on this port is an error, not half of the clients
+        ),
+        # for each connection: the run, and a health check
         (
             "grpc.max_concurrent_streams",
             2,
-        ),  # of one connection: the run, and a question after health
+        ),
         ("grpc.max_allowed_incoming_connections", max_connections),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_SECONDS * 1000),
         ("grpc.max_connection_idle_ms", _IDLE_SECONDS * 1000),
@@ -259,8 +262,8 @@ def _sizes(limits: Limits) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", max_frame_bytes(limits)),
         ("grpc.max_send_message_length", max_frame_bytes(limits)),
-        # measuring the line takes a ping and its answer beside most messages, for nothing where all
-        # of them fit the window
+        # Measuring the line costs a ping and its answer for most messages. It is useless if all
+        # messages fit into the first window.
         ("grpc.http2.bdp_probe", int(max_frame_bytes(limits) > _FIRST_WINDOW)),
         ("grpc.max_metadata_size", _MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", _MAX_METADATA_BYTES),

@@ -23,12 +23,12 @@ from fastlloyd.federation.protocol.messages import Message
 from fastlloyd.federation.transport.party import Outcome, Party, Request, perform
 
 T = TypeVar("T")
-_SHORTEST_WAIT: Final = 0.02  # seconds between two looks at a deadline
-# seconds between two looks at the clock while a step may take no longer than so long
+_SHORTEST_WAIT: Final = 0.02  # shortest time, in seconds, until a deadline is checked
+# largest number of seconds between two checks of the clock
 LOOK: Final = 1.0
-# seconds that a look comes late only where the process was stopped or the machine slept
+# if a check is late by more seconds, the process was stopped or the machine slept
 PAUSE: Final = 3.0
-# seconds in which what follows from a turn is sent, and whoever shares the core may go first
+# seconds to wait before the party rests: messages are sent, and processes on this core go first
 _A_MOMENT: Final = 5e-4
 
 
@@ -62,15 +62,15 @@ class Turns:
         self._party, self._frame, self._post, self._finish = party, frame, post, finish
         self._fail, self._rest = fail, rest
         self._loop = asyncio.get_running_loop()
-        # a process that ends without `close` does not wait for it: what is not on disk never
-        # happened
+        # A daemon thread: a process that ends without `close` does not wait for it. A step that is
+        # not on disk never happened.
         self._thread = threading.Thread(target=self._work, name="fastlloyd-party", daemon=True)
         self._waiting: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
-        # what is left to do in the loop after turns that are over
+        # calls that the loop still has to make after finished turns
         self._following: deque[Callable[[], None]] = deque()
         self._is_called = False
         self._timer: asyncio.TimerHandle | None = None
-        self._end = 0.0  # of the present step, by the loop's clock
+        self._end = 0.0  # end of the present step, by the loop's clock
         self._looked: float | None = None
         self._has_slept = self._is_due = False
         self._is_closed = False
@@ -96,7 +96,7 @@ class Turns:
             return
         done = self._put(work, then)
         if self._thread.ident is None:
-            # with the first turn there already: a party does not rest before it
+            # start it only now, with a turn waiting, so that the party does not rest first
             self._thread.start()
         await done
 
@@ -152,9 +152,8 @@ class Turns:
 
     def _let_follow(self, what: Callable[[], None]) -> None:
         self._following.append(what)
-        if (
-            not self._is_called
-        ):  # waking the loop costs more than most turns: once, for all that it will find
+        if not self._is_called:
+            # waking the loop costs more than most turns, so it is done once for all waiting calls
             self._is_called = True
             self._loop.call_soon_threadsafe(self._follow)
 
@@ -196,14 +195,14 @@ class Turns:
     def _reject(self, done: "asyncio.Future[None]", error: BaseException) -> None:
         if not isinstance(error, RemoteProtocolError):
             self._fail(error)
-        if not done.done():  # no future takes a StopIteration
+        if not done.done():  # a future does not accept StopIteration
             done.set_exception(
                 RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
             )
-            done.exception()  # seen: nobody may be left to raise it at
+            done.exception()  # mark the error as read, because the caller may be gone
 
     def _resolve(self, done: "asyncio.Future[None]") -> None:
-        if not done.done():  # else whoever asked is gone
+        if not done.done():  # otherwise the caller is gone
             done.set_result(None)
 
     def _arm(self, timeout: float | None) -> None:
@@ -331,9 +330,9 @@ class Arrivals:
     """
 
     def __init__(self, n_remembered: int) -> None:
-        self._lock = threading.Lock()  # they come in threads of gRPC's
+        self._lock = threading.Lock()  # `came` is called in threads of gRPC
         self._n_came = 0
-        # of these, so many had come when it was looked last: they had the time to be heard
+        # number that had come at the last `look`; their messages have had time to come
         self._n_settled = 0
         self._n_remembered, self._peers = n_remembered, dict[str, None]()
         self._n_heard = 0
