@@ -60,7 +60,7 @@ def _news_of_runs(ledger: History, client: History, identity: bytes) -> Iterator
             yield run.reserved.under(mine)
             yield TakenOver(run_id=mine)
         elif known is not None and known.may_begin_again and run.reserved and run.ended is None:
-            # the run began again, and another ledger counted its reservation
+            # the run began again, and this ledger does not count it yet
             yield run.reserved.under(mine)
             known = None
         is_over = known is not None and known.ended is not None

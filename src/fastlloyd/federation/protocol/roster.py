@@ -111,8 +111,8 @@ class Roster:
             raise RemoteProtocolError(
                 f"{what} names {stranger!r}, which is not one of the clients it may name"
             )
+        # if all clients of the plan are named in its order, no further check is needed
         if tuple(names) != self.names:
-            # fast path: all clients, in the order of the plan, are valid
             if len(set(names)) != len(names):
                 raise RemoteProtocolError(f"{what} names a client twice")
             if list(names) != self.in_order(set(names)):

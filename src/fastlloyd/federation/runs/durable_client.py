@@ -108,11 +108,9 @@ class DurableClient(DurableParty[ClientSession]):
         if reserved is not None:
             client._commit(session.start(), first=[reserved])
             if holder is not None:
-                holder.follow(
-                    store
-                    # The ledger learns the store's position before any answer is sent. From then on
-                    # it refuses older copies of the store.
-                )
+                # The ledger learns the store's position before any answer is sent. From then on it
+                # refuses older copies of the store.
+                holder.follow(store)
         else:
             session.restore(store.secrets(client._run_id), store.messages(client._run_id))
             if session.outcome is not None:
