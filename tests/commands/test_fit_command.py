@@ -51,7 +51,7 @@ def test_momentlloyd_is_the_default_and_the_help_says_so_once(
     explained = fastlloyd("plan", "explain", "new.toml").out
     assert "asks for the number of records and their mean" in " ".join(explained.split())
     assert (
-        "How it was chosen, from public numbers only, by the table of momentlloyd's planner"
+        "were chosen, from public numbers only, by the table of momentlloyd's planner"
         in " ".join(explained.split())
     )
 

@@ -40,10 +40,17 @@ COMMANDS = {
         " PRIVATE."
     ),
     "demo": "Let three hospitals and a server, four processes, cluster public tumour measurements.",
+    "help": "Show the help of a command.",
+    "version": "Show the version.",
 }
 HIDDEN = {"hosted": "Run the server that `fastlloyd join --serve` starts."}
 LAB = ("datasets", "experiment")  # commands of the package fastlloyd-lab
-FILES = {"pem": "keygen", "hosted": "serve"}  # of commands whose file has another name
+FILES = {  # of commands whose file has another name
+    "pem": "keygen",
+    "hosted": "serve",
+    "help": "about",
+    "version": "about",
+}
 
 
 class Commands(Group):
@@ -105,7 +112,12 @@ def _not_loaded() -> None:
     """Stand for a subcommand until it is called."""
 
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 for _name, _line in COMMANDS.items():
     app.command(_name, help=_line)(_not_loaded)
 for _name, _line in HIDDEN.items():

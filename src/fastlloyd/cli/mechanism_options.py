@@ -38,7 +38,7 @@ class MechanismOptions:
         in_privacy(
             help=(
                 "Public bounds, chosen without looking at the data: LO:HI for all columns,"
-                " a=LO:HI,b=LO:HI, or a TOML file with a table \\[bounds] (`fastlloyd bounds"
+                " a=LO:HI,b=LO:HI, or a TOML file with a table [bounds] (`fastlloyd bounds"
                 " template` makes one). The word private finds the bounds within --range (only"
                 " fit). The word from-data takes the bounds of the records, NOT PRIVATE."
             ),

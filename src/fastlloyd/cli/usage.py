@@ -8,6 +8,7 @@ import inspect
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -15,9 +16,13 @@ from typer.core import TyperCommand, TyperGroup
 
 from fastlloyd.base import numerals
 from fastlloyd.base.names import nearest
+from fastlloyd.cli.help_text import help_text
 from fastlloyd.errors import FastLloydError, Problems
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+MISUSED = 2
+"""Exit code of a command line that names no command."""
 
 _LISTS = {
     "--columns": "a,b,c",
@@ -48,44 +53,64 @@ _TOLD_BY_THE_FILE = {
 }
 
 
-class _Plain:
-    """Help formatter that shows no type for an option without a value, and wraps lists between
-    words.
-    """
-
-    def format_help(self: Any, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
-        for option in self.get_params(ctx):
-            if getattr(option, "is_flag", False):
-                option.metavar = ""
-            elif option.metavar:
-                option.metavar = option.metavar.replace("|", " | ")
-        super().format_help(ctx, formatter)  # type: ignore[misc]  # of Typer, beside it
-
-
-class Group(_Plain, TyperGroup):
+class Group(TyperGroup):
     """Commands under one name."""
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        formatter.write(help_text(self, ctx))
 
-class Command(_Plain, TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options in front of the command. Without any argument, show the help."""
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            raise typer.Exit(MISUSED)
+        with _saying_what_is_wrong(self.params):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the name and the command for the first of `args`, and the other arguments."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            meant = nearest(name, self.list_commands(ctx))
+            raise UsageError(
+                f"there is no command {name!r:.80}"
+                + (f"; did you mean {meant}?" if meant else "; --help lists the commands")
+            )
+        return super().resolve_command(ctx, args)
+
+
+class Command(TyperCommand):
     """A command that takes every option once, reads numbers strictly, and says in plain words all
     that is wrong with its options.
     """
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        formatter.write(help_text(self, ctx))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. Raises `UsageError`, or `Problems` for several faults."""
-        left = list[str]()
-        try:
+        with _saying_what_is_wrong(self.params):
             given, left, order = self.make_parser(ctx).parse_args(args=list(args))
             _refuse_repeated(order)
             asks_for_help = any(getattr(option, "is_eager", False) for option in order)
             if not (asks_for_help or ctx.resilient_parsing):  # the latter completes a line
                 _refuse([*_missing(given, self.params), *_bad_numbers(given, order, self.callback)])
+                if sentence := _left_over(left, self.params):
+                    raise UsageError(sentence)
             return super().parse_args(ctx, args)
-        except UsageError as error:
-            if sentence := _unknown_option(error, self.params) or _left_over(left, self.params):
-                raise UsageError(sentence) from None
-            raise
+
+
+@contextmanager
+def _saying_what_is_wrong(options: Sequence[Any]) -> Iterator[None]:
+    """Replace an error about an option by one in our words. Raises `UsageError`."""
+    try:
+        yield
+    except UsageError as error:
+        if sentence := _unknown_option(error, options) or _wrong_use(error, options):
+            raise UsageError(sentence) from None
+        raise
 
 
 def _refuse(sentences: Sequence[str]) -> None:
@@ -130,6 +155,19 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
     return f"there is no option {typed}" + (
         f"; did you mean {meant}?" if meant else "; --help lists the options"
     )
+
+
+def _wrong_use(error: Exception, options: Iterable[Any]) -> str:
+    """Return a sentence for an option without its value, or with one that it does not take, or ""
+    for another error.
+    """
+    typed = getattr(error, "option_name", None)
+    for option in options:
+        if typed in (*option.opts, *option.secondary_opts):
+            if getattr(option, "is_flag", False):
+                return f"{typed} takes no value; leave the value out"
+            return f"{typed} needs a value: {typed} {option.metavar}"
+    return ""
 
 
 def _missing(given: Mapping[str, Any], params: Iterable[Any]) -> Iterator[str]:
