@@ -328,6 +328,7 @@ def test_bad_settings_are_refused_in_a_sentence_and_nothing_is_written(
 
 def test_the_output_is_checked_before_the_records_are_read(fastlloyd: Command, here: Path) -> None:
     (here / "existing").mkdir()
+    (here / "existing" / "mine.txt").write_text("mine")
     refused(fastlloyd("fit", "none.csv", *PUBLIC, "--out", "existing"), "existing")
 
 

@@ -143,7 +143,8 @@ def to_json(content: Any) -> str:
 def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> None:
     """Raise OutputError if a folder could not or must not be written. Call this before computing.
 
-    force : whether to replace a folder that is empty or has only an earlier result.
+    force : whether to replace a folder that has only an earlier result. An empty one is replaced
+        without it.
     files : names of the files of a result. Every result has the first one.
     """
     target = out.resolve()
@@ -281,13 +282,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
-    """Replace the folder `target` by the folder `temporary`.
+    """Replace the folder `target` by the folder `temporary`, which gets its permissions.
 
     The old folder is deleted last, and restored if the new one cannot replace it.
     """
     if not target.exists():
         temporary.rename(target)
         return
+    shutil.copymode(target, temporary)
     aside = target.parent / temporary_name(target)
     target.rename(aside)
     try:
@@ -319,7 +321,9 @@ def _check_replaceable(out: Path, *, force: bool, files: Sequence[str] = ()) -> 
         raise OutputError(
             f"{out} cannot be read ({error.strerror}); choose another folder"
         ) from None
-    if not force:
+    if out.is_mount():  # another folder cannot be put in its place
+        raise OutputError(f"{out} is a mount point; name a folder to be made in it: {out}/result")
+    if found and not force:
         raise OutputError(
             f"{out} exists already; choose another folder, or replace it with --force"
         )

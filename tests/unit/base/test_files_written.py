@@ -35,15 +35,37 @@ def test_a_folder_is_made_with_its_parents_and_the_usual_modes(tmp_path: Path) -
 
 
 def test_what_exists_is_refused_without_force(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "privacy.json").write_text("mine")
     (tmp_path / "file").write_text("mine")
     before = _tree(tmp_path)
-    for name in ("empty", "file", "file/below"):
+    for name in ("full", "file", "file/below"):
         with pytest.raises(OutputError, match=name):
             files.check_destination(tmp_path / name, force=False)
         with pytest.raises(OutputError, match=name):
             files.write_folder(tmp_path / name, CONTENTS, force=False)
     assert _tree(tmp_path) == before
+
+
+def test_an_empty_folder_is_filled_without_force_and_keeps_its_permissions(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir(mode=0o700)
+    files.check_destination(out, force=False)
+    assert not list(out.iterdir())
+    files.write_folder(out, CONTENTS, force=False)
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == CONTENTS
+    assert stat.S_IMODE(out.stat().st_mode) == 0o700
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_that_cannot_be_replaced_is_refused_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    with pytest.raises(OutputError, match="mount point"):
+        files.check_destination(tmp_path / "run", force=False)
+    files.check_destination(tmp_path / "run" / "result", force=False)
 
 
 def test_force_replaces_results_and_empty_folders_whole(tmp_path: Path) -> None:
