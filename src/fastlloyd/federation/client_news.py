@@ -28,10 +28,10 @@ def own_run_id(run_id: bytes, identity: bytes) -> bytes:
 
 
 def taken_up(ledger: Store, client: Store) -> list[Event]:
-    """Return the events that the ledger lacks, compared with a client's store.
+    """Return the events to add to a ledger, so that it knows everything in a client's store.
 
-    Raises StateError if the store is an old copy. Before that, budget that only this copy knows of
-    is counted in the ledger.
+    Raises StateError if the store is an old copy. Before this error, runs and charges that only
+    this copy contains are added to the ledger.
     """
     try:
         return news(ledger.history, client)
@@ -43,7 +43,8 @@ def taken_up(ledger: Store, client: Store) -> list[Event]:
 
 
 def news(ledger: History, client: Store) -> list[Event]:
-    """Return the events that the ledger lacks, compared with a client's store. Nothing is written.
+    """Return the events to add to a ledger, so that it knows everything in a client's store.
+    Nothing is written.
 
     Raises StateError if the store is an old copy.
     """
@@ -52,7 +53,9 @@ def news(ledger: History, client: Store) -> list[Event]:
 
 
 def _news_of_runs(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
-    """Yield the events about runs that the ledger lacks, compared with a client's store."""
+    """Yield the events about runs to add to a ledger, so that it knows all runs in a client's
+    store.
+    """
     for run_id, run in client.runs.items():
         mine = own_run_id(run_id, identity)
         known = ledger.runs.get(mine)

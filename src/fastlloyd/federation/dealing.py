@@ -59,8 +59,8 @@ def deal(
 
     random_bytes : source of the key. Only tests and studies pass another one.
 
-    Raises DataError if the records belong to persons, or if there are more than the plan or a
-    client's cap allows. Errors in reading the records pass through.
+    Raises DataError if the records belong to persons, or if there are more records than the plan or
+    a client's cap allows. Errors in reading the records pass through.
     """
     if records.share_bits:
         raise DataError(

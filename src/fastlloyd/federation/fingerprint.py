@@ -47,7 +47,8 @@ class Fingerprint:
     def goes_on_with(self, reserved: Reservation) -> bool:
         """Return whether the client reserved this run with exactly these records and ids.
 
-        If an id changed in the middle of a run, a person's shares would change.
+        If an id changed in the middle of a run, the weights (shares) of a person's rows would
+        change.
         """
         if isinstance(reserved, PersonRunReserved) and (reserved.persons or b"") != (
             self.of_persons or b""

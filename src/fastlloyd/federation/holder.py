@@ -1,10 +1,10 @@
 """Ledger of one holder of records: one file that counts every run on them, however it was begun.
 
-A run that the holder does alone is charged whole, before its first noise is drawn. Exchanges whose
-noise was not drawn may be refunded later. A run that a client joins is reserved here before it is
-in the client's store, and ends here once it has ended there. The store keeps what each exchange
-needs. So even if a process is killed, the ledger counts no less than was answered. Each step locks
-the file for a short time, and other processes wait.
+A run that the holder does without other organisations is charged as a whole, before its first noise
+is drawn. Exchanges whose noise was not drawn may be refunded later. A run that a client joins is
+reserved here before it is in the client's store, and ends here once it has ended there. The store
+contains the charge of each exchange. So even if a process is killed, the ledger counts no less than
+was answered. Each step locks the file for a short time, and other processes wait.
 """
 
 import os
@@ -86,7 +86,7 @@ def place(named: Path | None = None) -> Path:
 
 
 class Counted(NamedTuple):
-    """Place at which a run counts.
+    """Ledger that counts a run.
 
     path : path of the ledger.
     began : time of the ledger's first event, in seconds since 1970, UTC.
@@ -99,10 +99,10 @@ class Counted(NamedTuple):
 
 
 class Charge:
-    """Run of a mechanism that was charged whole.
+    """Charge of a whole run of a mechanism.
 
     sums : sums of its data set, including this run.
-    counted : place at which the run counts.
+    counted : ledger that counts the run.
     n_drawn : number of rounds whose noise was drawn, or is about to be.
 
     Parameters
@@ -138,7 +138,7 @@ class Charge:
 
 
 class HoldersLedger:
-    """Ledger of a holder, as the other parts use it.
+    """Ledger of a holder of records, in a file that may not exist yet.
 
     path : path of the ledger.
 
@@ -367,7 +367,7 @@ class HoldersLedger:
         run_id: bytes,
     ) -> Counted:
         """Count a run that a client is about to join, and all other runs in the client's store,
-        durably. Return the place at which it counts.
+        durably. Return the ledger that counts the run.
 
         dataset : data set that the run is charged to.
         client : store of the client.
@@ -472,7 +472,8 @@ class HoldersLedger:
         """End a run that the ledger counts but the client's store does not contain. Return whether
         there is such a run.
 
-        Nothing of the run was sent. The process that began it was killed between the two steps.
+        Nothing of the run was sent: the process that began it was killed after it had reserved the
+        run in the ledger.
 
         client : store of the client.
         run_id : id of the run.

@@ -103,8 +103,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
         at : delta of these runs, or None for that of the limit.
 
-        If `at` is 0 but the limit's delta is above 0, earlier Gaussian noise gives None, because
-        Laplace noise then counts as Gaussian.
+        The result is also None if `at` is 0, the limit's delta is above 0, and earlier runs have
+        Gaussian noise. Laplace noise then counts as Gaussian.
         """
         if (limit := finite(self.limit)) is None:
             return None
@@ -281,7 +281,7 @@ def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
 
 def runs_on(history: History, dataset: str) -> tuple[Run, ...]:
     """Return the runs on a data set in the order in which they began. Runs that are only in
-    `History.rest` are left out. The first run is never among them.
+    `History.rest` are left out, but never the first run on the data set.
     """
     return tuple(
         run

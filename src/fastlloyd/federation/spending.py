@@ -170,7 +170,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
             return pure
 
     def _room(self, epsilon: float, delta: float, first: "Spending") -> Fraction:
-        """Return the largest sum of mu^2 that a limit allows. It is 0 without a delta, or if shares
+        """Return the largest sum of mu^2 that a limit allows. It is 0 if delta is 0, or if shares
         of noise use too much of delta.
 
         epsilon, delta : the limit.

@@ -1,4 +1,4 @@
-"""Bytes that the clients of a federated run send and receive. They are counted on the encodings of
+"""Bytes that the clients of a federated run send and receive, computed from the encodings of
 messages.
 """
 

@@ -52,7 +52,7 @@ class Charged(NamedTuple):
     later : function that takes the mechanism of the second stage, and returns such a function for
         that stage.
     accounts : sums of the data set, including this job.
-    counted : place in the ledger at which the job counts, or None.
+    counted : ledger that counts the job, or None.
     """
 
     drawing: Drawing = lambda _: None

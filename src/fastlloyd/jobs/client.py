@@ -142,7 +142,7 @@ def at_once(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 class Rehearsal(NamedTuple):
-    """Result of a rehearsal.
+    """Result of `PreparedClient.rehearse`.
 
     limits : limits that apply to the run.
     seconds : duration of a pass over the records.

@@ -89,7 +89,7 @@ class BudgetCharged(Event, frozen=True, kw_only=True):
     """Event: the job was charged in the ledger.
 
     accounts : sums of the data set, including this job.
-    counted : place in the ledger at which the job counts.
+    counted : ledger that counts the job.
     """
 
     accounts: tuple[Account, ...]
@@ -117,8 +117,8 @@ class EngineStarted(Event, frozen=True, kw_only=True):
 
     name : name of the engine, as in the request.
     n_workers : number of workers.
-    is_elsewhere : whether the workers may be on other machines. Their owner must know that they
-        process records.
+    is_elsewhere : whether the workers may be on other machines. Then the owner of the records must
+        learn that these machines process records.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it
 
 
 class StoppableWatch:
-    """Watch that can be stopped. Then it ends the pass in progress, and every later pass.
+    """Watch that can be stopped. After `stop`, it ends the pass in progress, and every later pass.
 
     present : last event of the pass in progress, or None.
     since : start of that pass, in seconds of `time.monotonic`.

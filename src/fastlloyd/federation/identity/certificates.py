@@ -158,8 +158,8 @@ def parse_certificate(text: str, name: str) -> Certificate:
 
     text : the certificate, base64 of DER.
 
-    Raises IdentityError if it is another party's, or unless it has the form of `make_certificate`
-    or was issued by an authority as requested.
+    Raises IdentityError if it is another party's, or if it neither has the form of
+    `make_certificate` nor was issued by an authority as requested.
     """
     try:
         with warnings.catch_warnings():

@@ -208,7 +208,7 @@ class PrivateIdentity(Secret):
     def certified(self, issued: Sequence[str]) -> Self:
         """Return the identity with the certificate that an authority issued for its keys.
 
-        issued : certificates (base64 of DER), among which it is.
+        issued : certificates (base64 of DER). One of them must be the one for these keys.
 
         Raises IdentityError if it is not among them, differs from the request, or is not valid now.
         """
@@ -281,7 +281,8 @@ class PrivateIdentity(Secret):
     ) -> Self:
         """Return the private identity in a file `NAME.identity.toml`.
 
-        ask_passphrase : called only if the file is encrypted, or None.
+        ask_passphrase : function that returns the passphrase, called only if the file is encrypted.
+            None if no one can be asked.
         now : time at which the identity must be valid, or None for the system's clock.
 
         Raises IdentityError if others can read the file, if it is damaged or expired, or if the

@@ -176,10 +176,10 @@ def renew(
         the default of the new ones.
     host : name of the client on whose machine the server runs, or "" for none.
 
-    Raises PlanError in these cases: the plan is for a simulation. A name is unknown or repeated.
-    The authority did not issue a certificate. The remaining clients cannot give the guarantee. Two
-    groups of clients could confirm different results. An identity signed two positions of one
-    length.
+    Raises PlanError if the plan is for a simulation, a name is unknown or repeated, or the
+    authority did not issue a certificate. Also if the remaining clients cannot give the guarantee,
+    if two groups of clients could confirm different results, or if an identity signed two positions
+    of one length.
     """
     plan.check_apart()
     kind = masks or plan.masks

@@ -188,10 +188,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def is_divisible(self) -> bool:
-        """Return whether a dishonest server can lead two groups of clients to a confirmed result
-        each.
+        """Return whether a dishonest server can make two groups of clients confirm different
+        results.
 
-        This needs clients in both groups that collude with the server (`client-noise`).
+        The server then needs clients in both groups that collude with it (`client-noise`).
         """
         return self.trust is TrustMode.CLIENT_NOISE and self.max_dropouts > self.most_dropouts
 
@@ -296,8 +296,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return the largest scales that the noise of an answer can have, one for each part of the
         answer, rounded up.
 
-        With pairwise masks, n shares have sqrt(n) max(4, S / sqrt(n - t)). The largest value is at
-        the largest or the smallest n.
+        With pairwise masks, n shares together have sqrt(n) max(4, S / sqrt(n - t)). S is the scale
+        that the guarantee needs, and t is max_colluding. The largest value is at the largest or the
+        smallest n.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return round.scales
@@ -375,8 +376,9 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
     """Return the standard deviations of the noise in the last round, which included `n_included`
     clients.
 
-    In `client-noise` each of them added a share, rounded up. The noise is then sqrt(n_included / h)
-    times the noise that the guarantee needs (`explain.noise_factor`).
+    In `client-noise` each of them added a share, rounded up. The guarantee needs only h shares. So
+    the noise is sqrt(n_included / h) times the noise that the guarantee needs
+    (`explain.noise_factor`).
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         return noise_deviation(plan.clustering)

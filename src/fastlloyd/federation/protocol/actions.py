@@ -59,8 +59,8 @@ class Record:
 
 
 class Keep(Secret):
-    """Action: make a secret of a client's run durable, apart from the stored messages, in the step
-    that stores the message that goes with it.
+    """Action: make a secret of a client's run durable, in the same step as the message that depends
+    on it, but apart from the stored messages.
 
     Together with the stored messages, these secrets open every sum of the run, and every upload of
     this client that was overheard. So they are wiped when the run ends (`Finish`).

@@ -335,8 +335,8 @@ class Limits:
 
     n_clients : number of clients in the plan.
     payload_bytes : exact length of the payload in each round, in bytes.
-    box_bytes : exact length of the sealed parameters, in bytes, by round. A round without
-        parameters is not a key.
+    box_bytes : exact length of the sealed parameters, in bytes, by round. Rounds without parameters
+        are left out.
     max_bytes : upper bound of the length of any message, in bytes.
     """
 

@@ -101,8 +101,8 @@ class Roster:
     def check_members(
         self, what: str, names: Sequence[str], among: Container[str], at_least: int
     ) -> None:
-        """Raise RemoteProtocolError unless `names` are distinct, in the order of the plan,
-        contained in `among`, and at least `at_least`.
+        """Raise RemoteProtocolError unless there are at least `at_least` names, and all are
+        distinct, in the order of the plan, and contained in `among`.
 
         what : noun phrase for the message that contains the names, for the error.
         """

@@ -156,8 +156,8 @@ class ClientRounds:
     def speaks_after(self, message: Message) -> bool:
         """Return whether the client answers this message.
 
-        Only one case has no answer: after some sums, the first client in the sum computes
-        parameters. All other clients wait for them.
+        It answers all messages with one exception. After some sums, only the first client in the
+        sum answers, with parameters, and the others wait for these.
         """
         is_first = bool(self._included) and self._included[-1][0] == self.name
         is_asked = isinstance(message, Turn) or is_first

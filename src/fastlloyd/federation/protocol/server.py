@@ -1,5 +1,5 @@
 """Session of the server: it relays keys that it cannot open, adds up uploads that it cannot read,
-and fixes each sum once.
+and decides only once on each sum.
 """
 
 import os

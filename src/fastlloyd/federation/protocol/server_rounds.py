@@ -1,5 +1,5 @@
-"""Phase of the server in which it adds up uploads that it cannot read, fixes each sum once, and
-relays the parameters that follow from the sum.
+"""Phase of the server in which it adds up uploads that it cannot read, decides only once on each
+sum, and relays the parameters that follow from the sum.
 """
 
 from collections.abc import Container
@@ -67,7 +67,7 @@ class ServerRounds:
 
     @property
     def n_closed(self) -> int:
-        """Number of closed rounds: their sums are fixed."""
+        """Number of closed rounds. Their sums are final."""
         return len(self.broadcasts)
 
     @property
@@ -129,9 +129,9 @@ class ServerRounds:
         """Two groups, to decide whether enough clients are left: the clients that this round and
         all later ones need, and the clients that count even if they have left.
 
-        The second group is not empty only in the last round, in which an upload still helps after
-        its client has left. In an earlier round the others would pay for one more round, which then
-        could not close.
+        The second group contains clients only in the last round, in which an upload still helps
+        after its client has left. In an earlier round the others would pay for one more round,
+        which then could not close.
         """
         match self.plan.mechanism.n_rounds - self.n_closed:
             case 0:
@@ -220,7 +220,9 @@ class ServerRounds:
         return [closed]
 
     def _close(self, event: type) -> list[Step]:
-        """Fix the sum of the open round, and the clients in it."""
+        """Decide on the sum of the open round, and on the clients in it. End the run if they are
+        too few.
+        """
         number, needed = self.n_closed + 1, self._quorum.needed
         if self._total is None or len(self.uploads) < needed:
             missing = missing_of(self.present, self.uploads)
@@ -235,9 +237,9 @@ class ServerRounds:
         """Store the first parameters from a client that was asked, and relay them to all clients.
 
         A client that proposes other parameters later is sent the stored ones. Parameters from a
-        client that was not asked are ignored, otherwise the fastest client would choose them.
-        Perhaps an earlier process of the server asked the client. Then this process asks it again
-        later, and the client sends the same parameters again.
+        client that was not asked are ignored, otherwise the fastest client would choose them. After
+        a restart the server asks the clients again, one after the other. A client that has answered
+        before sends the same parameters again.
         """
         if proposal.round in self.parameters:
             return [Send(sender, self.parameters[proposal.round])]

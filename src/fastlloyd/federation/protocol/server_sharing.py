@@ -66,7 +66,9 @@ class ServerSharing:
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Clients whose keys the server waits for or, once it has all keys, whose Ready."""
+        """Clients that the server waits for: first those that have not made their keys, then those
+        that have not said that they are ready.
+        """
         if not self.is_dealt:
             return tuple(name for name in self._speakers if name not in self.sealed)
         return tuple(name for name in self.present if name not in self.ready)

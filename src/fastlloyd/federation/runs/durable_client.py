@@ -50,7 +50,7 @@ class DurableClient(DurableParty[ClientSession]):
     stay in the store until `conclude`. So if a process is killed before it has written them
     elsewhere, the next process finds them again.
 
-    counted : place in the holder's ledger at which the run counts, or None without such a ledger.
+    counted : ledger of the holder that counts the run, or None without such a ledger.
     """
 
     def __init__(

@@ -136,8 +136,9 @@ class DurableParty(Generic[Session]):
     """Base of client and server in a run with durable steps: a session of the protocol and its
     store.
 
-    After a failed commit, the session in memory is ahead of the disk. It then answers no message.
-    Its next answer was never durable, and a restarted process decides it again, with other noise.
+    After a failed commit, the session in memory is ahead of the disk. It then answers no message,
+    because its last step may never have been stored. A restarted process takes that step again,
+    with other noise.
     """
 
     def __init__(self, session: Session, store: Store, clock: Clock) -> None:

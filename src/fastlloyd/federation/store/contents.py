@@ -212,12 +212,13 @@ def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
 def _chained(
     path: Path, head: bytes, rows: Iterable[Row], first: int
 ) -> Iterator[tuple[Row, Event]]:
-    """Yield rows and their events. The rows follow one another.
+    """Yield consecutive rows with their events, after a check that the rows continue the chain of
+    hashes.
 
     head : head of the row before them.
     first : number that the first row must have.
 
-    Raises StateError unless their hashes follow from `head`.
+    Raises StateError if a row is damaged or does not continue the chain.
     """
     for number, row in enumerate(rows, first):
         at, seconds, body, stored = row

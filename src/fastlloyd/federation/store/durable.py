@@ -38,8 +38,8 @@ Row = tuple[int, int, bytes, bytes]
 
 
 class Store:
-    """Store of one party, open in one process. `create` or `open` makes the object. `close` closes
-    it, or the end of a `with` block.
+    """Store of one party, open in one process. `create` or `open` makes the object. `close`, or the
+    end of a `with` block, closes it.
 
     Its methods may be called from any thread, one after another.
 

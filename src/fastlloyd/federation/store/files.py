@@ -184,7 +184,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def check_access(path: Path) -> None:
-    """Raise StateError unless `path` is a file that only its owner can read, and the file's only
+    """Raise StateError unless `path` is a file that only its owner can read, and that has no other
     name.
 
     Under another name the store would have another lock and another write-ahead log.

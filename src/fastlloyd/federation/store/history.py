@@ -221,8 +221,8 @@ class History:
     def open_run(self, run_id: bytes, *, begins: bool = True) -> Run:
         """Return the open run with this id. Raises StateError if there is none.
 
-        At a server, an unknown run begins here. If `begins` is True, a run that ended before any
-        budget was spent begins again.
+        At a server, an unknown run is returned as a new one. If `begins` is True, so is a run that
+        ended before any budget was spent.
         """
         run = self.runs.get(run_id)
         is_again = run is not None and run.may_begin_again and self.role is Role.SERVER

@@ -41,8 +41,8 @@ GRACE: Final = 20.0  # seconds, longer than a client's pause between two attempt
 
 
 class GrpcServer:
-    """Server of one run. The certificate whose key a client proves to have identifies the client. A
-    client acts only in its own name.
+    """Server of one run. A client is identified by its certificate, and must prove that it has the
+    key. It acts only in its own name.
 
     port : port on which the server listens.
     meter : bytes sent and received so far.
@@ -384,8 +384,8 @@ class GrpcServer:
         await self._turns.take(partial(self._party.attach, name, log), answer)
 
     def _frame(self, message: Message) -> bytes:
-        """Return the frame of a message, in the party's thread. A message that goes to many clients
-        is encoded once.
+        """Return the frame of a message. It is called in the party's thread. A message that goes to
+        many clients is encoded once.
         """
         last, frame = self._framed.get(type(message), (None, b""))
         if last is not message:
@@ -407,7 +407,7 @@ class GrpcServer:
         """Answer that the server is serving. Only clients of the plan and owners of the server's
         certificate get an answer.
 
-        If a request names a plan, the answer is that for this plan.
+        A request may name a plan. If the server serves another plan, the answer is NOT_FOUND.
         """
         peer = tls.peer_fingerprint(context.auth_context()) or b""
         if peer not in {*self._names, tls.fingerprint(self._identity.certificate)}:

@@ -1,5 +1,5 @@
 """Streams of the connected clients. Only the newest stream of each client counts. The server
-remembers which process was at its other end.
+remembers which process was at the other end of it.
 """
 
 from collections.abc import Callable, Iterable

@@ -165,7 +165,7 @@ class Turns:
     def _turn(
         self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]"
     ) -> Callable[[], None]:
-        """Call `work`, unless the caller is closed. Return the call that the loop still has to
+        """Call `work`, unless `close` was called before. Return the call that the loop still has to
         make.
         """
         if self._is_closed:
@@ -237,8 +237,8 @@ class Turns:
         )
 
     def _due(self, has_slept: bool) -> list[Request]:
-        """End the present step, unless the process slept or an earlier message has begun another
-        step.
+        """Call the party's `deadline`, if the time of its step is over. After a sleep, first let
+        that time start again.
 
         has_slept : whether the process was stopped or its machine slept.
         """
