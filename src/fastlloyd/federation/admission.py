@@ -158,9 +158,9 @@ def _together(runs: list[Counted], speaks_of: Neighbours | None) -> Spending:
 def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[PlannedCost]) -> str:
     """Return the message that refuses a run: the reason, and what the owner can do.
 
-    before : sum without the run.
+    before : account of the data set without the run.
     limit : limit that the run would exceed.
-    after : sum with the run.
+    after : total cost with the run.
     costs : costs of the run.
     """
     speaks_of = limit.speaks_of
@@ -216,8 +216,8 @@ def _lifting(limit: Limit, asked: Neighbours) -> str:
 
 
 def outlook(history: History, dataset: str, plan: Plan) -> str:
-    """Return sentences for the owner of a data set: how much earlier runs on it spent, and the sum
-    with this plan's run.
+    """Return sentences for the owner of a data set: how much earlier runs on it spent, and how much
+    they spend together with this plan's run.
     """
     cost = plan_cost(plan)
     speaks_of = _of_plan(history, dataset, cost)
@@ -255,7 +255,7 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
 
 
 def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
-    """Return the neighbours whose sum matters most for the run of a plan.
+    """Return the neighbours of the account that matters most for the run of a plan.
 
     For a plan that protects persons, these are the neighbours of an existing limit for its unit, or
     the plan's own. For a plan that protects records, return None.

@@ -101,7 +101,7 @@ class Counted(NamedTuple):
 class Charge:
     """Charge of a whole run of a mechanism.
 
-    sums : sums of its data set, including this run.
+    sums : accounts of the data set (`ledger.Account`), including this run.
     counted : ledger that counts the run.
     n_drawn : number of rounds whose noise was drawn, or is about to be.
 
@@ -325,8 +325,8 @@ class HoldersLedger:
             raise
 
     def rehearsed(self, dataset: DataSet, *stages: PlannedCost, by: str) -> list[Account]:
-        """Return the sums of a data set as they would be after a run of these costs. Nothing is
-        written.
+        """Return the accounts of a data set (`ledger.Account`) as they would be after a run of
+        these costs. Nothing is written.
 
         Parameters and errors are those of `charged`.
         """

@@ -1,13 +1,14 @@
-"""Spending on each data set: the sums of its runs, and the budget that its limits leave.
+"""Budget spent on each data set, and the budget that its limits leave.
 
-All runs on one data set are added up. An open run counts with everything that it reserved, an ended
-one with the exchanges that were charged. `spending.py` computes the sum and compares it with a
-limit. `admission.py` decides whether one more run may begin. `holder.py` writes the charges.
+The costs of all runs on one data set are added up. An open run counts with everything that it
+reserved, an ended one with the exchanges that were charged. `spending.py` adds up and compares the
+total with a limit. `admission.py` decides whether one more run may begin. `holder.py` writes the
+charges.
 
-Neighbouring relation: a limit applies to one record or one person, added or removed, or replaced.
-Each of these has a sum of its own (`store/costs.py`). A limit that does not name its neighbours
-applies to one record: replaced if all runs of the data set protect that, otherwise added or
-removed.
+Neighbouring relation: a limit applies to one record or one person, added or removed, or replaced. A
+data set has an account of its own for each of these (`store/costs.py`). A limit that does not name
+its neighbours applies to one record: replaced if all runs of the data set protect that, otherwise
+added or removed.
 """
 
 import enum
@@ -36,7 +37,9 @@ ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLAC
 
 
 class Proviso(enum.Enum):
-    """Reason why a sum of runs holds only if their number and size were not chosen from results."""
+    """Reason why the total cost of some runs holds only if their number and size were not chosen
+    from results.
+    """
 
     NO_LIMIT = "no limit was set before the first run"
     RAISED = "its limit was raised or lifted after a run"
@@ -45,14 +48,15 @@ class Proviso(enum.Enum):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Sum of a data set for some neighbours: its runs, its limit, and the budget spent.
+    """Account of a data set for one kind of neighbours: the costs of its runs, added up, and the
+    limit on this total.
 
     dataset : name of the data set.
     runs : runs on the data set.
-    asked : neighbours of the sum.
+    asked : neighbours for which the costs are added up.
     limit : limit in force, or None.
-    spent : cost of the runs for these neighbours.
-    otherwise : cost for the same unit under the other relation.
+    spent : total cost of the runs for these neighbours.
+    otherwise : total cost for the same unit under the other relation.
     first_run : cost that the first run reserved, for these neighbours. If the limit names no
         neighbours, for records under the relation of that run.
     first_limit : limit in force before the first run, if no later one was larger, or None.
@@ -222,12 +226,12 @@ def plan_cost(plan: Plan, rows_are: str | None = None) -> PlannedCost:
 
 
 def account(history: History, dataset: str, speaks_of: Neighbours | None = None) -> Account:
-    """Return the sum of a data set for some neighbours. It is empty if there are no runs on the
-    data set.
+    """Return the account of a data set for one kind of neighbours. It is empty if there are no runs
+    on the data set.
 
     history : history of a ledger or store.
     dataset : name of the data set, in any spelling.
-    speaks_of : neighbours of the sum, or None for one record under the relation of the runs.
+    speaks_of : neighbours of the account, or None for one record under the relation of the runs.
     """
     runs = runs_on(history, dataset)
     counted = counted_on(history, dataset)
@@ -249,10 +253,10 @@ def account(history: History, dataset: str, speaks_of: Neighbours | None = None)
 
 
 def accounts(history: History) -> list[Account]:
-    """Return all sums worth showing, sorted by data set.
+    """Return all accounts worth showing, sorted by data set.
 
-    A data set has a sum for each limit and for each unit that runs protect. It has one for records
-    if a limit or a run applies to records, or if there is no other sum.
+    A data set has an account for each limit and for each unit that runs protect. It has one for
+    records if a limit or a run applies to records, or if there is no other account.
     """
     return [
         account(history, dataset, each)
@@ -262,7 +266,7 @@ def accounts(history: History) -> list[Account]:
 
 
 def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
-    """Return the neighbours of each sum that is counted for a data set.
+    """Return the neighbours of each account of a data set.
 
     None stands for one record, under the relation of the runs.
     """
@@ -303,7 +307,8 @@ def is_used(history: History, dataset: str) -> bool:
 
 
 def check_sums(history: History) -> None:
-    """Raise BudgetError unless a second method, the accountant, confirms the epsilon of every sum.
+    """Raise BudgetError unless a second method, the accountant, confirms the epsilon of every
+    account.
 
     The check takes seconds.
     """
@@ -371,7 +376,9 @@ def counted_on(history: History, dataset: str) -> list[Counted]:
 
 
 def _repeated(runs: AnyRepeated) -> Counted:
-    """Return equal runs as one cost, with the number of times that each exchange was answered."""
+    """Return the exchanges of some equal runs: the cost of one run, and the number of times that
+    each exchange was answered.
+    """
     cost = msgspec.structs.replace(runs.cost, distance=runs.times * runs.cost.distance)
     return cost, dict.fromkeys(runs.numbers, runs.times)
 
@@ -385,7 +392,7 @@ def first_of(runs: Sequence[Counted], speaks_of: Neighbours | None) -> Spending:
     """Return the cost that the first of these runs reserved (`Account.first_run`). It is zero if
     there are no runs.
 
-    speaks_of : neighbours of the sum, or None for one record under the relation of that run.
+    speaks_of : neighbours of the account, or None for one record under the relation of that run.
     """
     if not runs:
         return Spending()
@@ -414,8 +421,8 @@ def _kept(
     """Return two things: the limit in force before the first run, if no later one was larger, and
     the reason why runs chosen from results may exceed it. Either may be None.
 
-    limited : data set (`names.same`) and neighbours of the sum.
-    spent : cost of the runs.
+    limited : data set (`names.same`) and neighbours of the account.
+    spent : total cost of the runs.
     first_run : cost that the first run reserved.
     """
     if not runs:

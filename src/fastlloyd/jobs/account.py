@@ -51,7 +51,7 @@ class Charged(NamedTuple):
         of the round, from 0.
     later : function that takes the mechanism of the second stage, and returns such a function for
         that stage.
-    accounts : sums of the data set, including this job.
+    accounts : accounts of the data set (`ledger.Account`), including this job.
     counted : ledger that counts the job, or None.
     """
 
@@ -106,7 +106,8 @@ class BudgetAccount(NamedTuple):
         return Bill.of(job, self.dataset.rows_are)
 
     def balance(self, bill: Bill) -> tuple[Account, ...]:
-        """Return the sums of the data set after this bill. Nothing is written.
+        """Return the accounts of the data set (`ledger.Account`) after this bill. Nothing is
+        written.
 
         Raises BudgetError and StateError as `charged` does.
         """

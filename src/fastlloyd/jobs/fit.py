@@ -147,7 +147,7 @@ class PreparedFit(NamedTuple, Generic[S]):
     stages : both stages, if bounds are to be found, or None.
     leaks : a sentence for each setting that was taken from the data.
     bill : cost of the fit, or None without an account.
-    balance : sums of the account after this bill, or () without an account.
+    balance : accounts of the data set (`ledger.Account`) after this bill, or () without an account.
     """
 
     request: FitRequest[S]

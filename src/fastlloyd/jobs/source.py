@@ -74,7 +74,7 @@ class Source(Protocol):
     def dropped(self) -> int: ...  # noqa: D102
 
     def load(self) -> None:
-        """Read the records if they are few. Raises DataError if a record is invalid."""
+        """Read the records into memory if they are few. Raises DataError if a record is invalid."""
 
     def count(self, domain: Domain) -> int:
         """Return the exact number of records, or of persons if rows have ids. Do not publish it.
@@ -134,8 +134,8 @@ class FileSource:
     holds_keys: bool = False
 
     def open(self) -> "TableSource":
-        """Return the opened records. Call `load` on the result, to read them at once if they are
-        few.
+        """Return the opened records. Call `load` on the result, to read them into memory if they
+        are few.
 
         Raises DataError or PlanError if they cannot be used.
         """
@@ -240,8 +240,8 @@ class TableSource:
         return self
 
     def load(self) -> None:
-        """Read the records if they are few and no engine reads them. Raises DataError if a record
-        is invalid.
+        """Read the records into memory if they are few and no engine reads them. Raises DataError
+        if a record is invalid.
         """
         if isinstance(self.records, RecordFile) and self._engine is None:
             self.records = at_once_if_few(self.records)

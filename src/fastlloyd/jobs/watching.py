@@ -88,7 +88,7 @@ class RecordsFound(Event, frozen=True, kw_only=True):
 class BudgetCharged(Event, frozen=True, kw_only=True):
     """Event: the job was charged in the ledger.
 
-    accounts : sums of the data set, including this job.
+    accounts : accounts of the data set (`ledger.Account`), including this job.
     counted : ledger that counts the job.
     """
 

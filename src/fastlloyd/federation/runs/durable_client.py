@@ -169,10 +169,10 @@ class DurableClient(DurableParty[ClientSession]):
     def attached(self, log: LogPosition) -> None:
         """Check the position of this store that the server remembers.
 
-        A server makes a sum durable together with the positions of the stores of the clients in it.
-        Suppose that the server remembers a shorter store than this client had when it made an
-        answer, and that the client has since seen a sum with this answer. Then the server has
-        forgotten that sum, and would draw other noise for it.
+        A server stores a sum in one transaction with the positions of the clients in it. This check
+        takes the last answer of this client that it has seen in a sum. If the server remembers a
+        position from before this answer, it has forgotten the sum, and would draw other noise for
+        it.
 
         Raises OldStoreError if this store is an old copy, and OldServerError if the server's store
         is.

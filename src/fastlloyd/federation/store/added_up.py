@@ -1,9 +1,9 @@
-"""Sums of events in a ledger, so that a ledger of thousands of runs opens as quickly as one with a
-few.
+"""Counts of equal runs in a ledger, so that a ledger of thousands of runs opens as quickly as one
+with a few.
 
-An `AddedUp` counts equal runs: runs on one data set that cost the same and were charged whole.
-Nothing is rounded, because each cost is kept as it is. A ledger is opened from its last `AddedUp`.
-A full verification adds up all events again, and compares.
+Equal runs are runs on one data set that cost the same and were charged whole. An `AddedUp` counts
+them. Nothing is rounded, because each cost is kept as it is. A ledger is opened from its last
+`AddedUp`. A full verification counts all runs again, and compares.
 """
 
 from collections.abc import Mapping
@@ -33,14 +33,14 @@ class AnyRun(Protocol):
 
 @dataclass(kw_only=True)
 class Adding:
-    """Progress of adding up the events of a history.
+    """Progress of counting the equal runs of a history.
 
     n_events : number of events so far.
-    sums : sums in the last `AddedUp`.
-    singly : events that are in no sum, by number, each with the id of its run, or None if it has
+    sums : counts in the last `AddedUp`.
+    singly : events that are in no count, by number, each with the id of its run, or None if it has
         none.
     first : id of the first run under each spelling of a data set's name.
-    done : ids of the runs that are in the sums, if all events were read.
+    done : ids of the counted runs, if all events were read.
     """
 
     n_events: int = 0
@@ -74,9 +74,9 @@ class Adding:
         return [self._added_up(runs, ids)] if len(ids) >= max(PERIOD, len(self.sums)) else []
 
     def take(self, event: AddedUp, runs: Mapping[bytes, AnyRun]) -> set[bytes]:
-        """Note an `AddedUp`, and return the ids of the runs that it adds to the sums.
+        """Note an `AddedUp`, and return the ids of the runs that it adds to the counts.
 
-        Raises StateError unless its sums are right.
+        Raises StateError unless its counts are right.
         """
         ids = self._to_take(runs)
         if event != self._added_up(runs, ids):

@@ -2,9 +2,9 @@
 
 An exchange is one question of a run and its noisy answer. Let A be its cost if one unit that the
 run protects is added or removed, and R if one is replaced. The cost is mu^2 for Gaussian noise, and
-epsilon for Laplace noise. The sums of a data set then count
+epsilon for Laplace noise. The accounts of a data set then count
 
-    sum for                       run for records      run for persons
+    account for                   run for records      run for persons
     record added or removed       A                    A
     record replaced               R                    4 A, of epsilon 2 A
     person added or removed       no bound             A

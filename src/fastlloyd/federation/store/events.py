@@ -264,11 +264,11 @@ AnyRepeated = RepeatedRuns | RepeatedPersonRuns
 
 
 class AddedUp(_Event, frozen=True, tag=31):
-    """Event of a holder: the exact sum of runs that were charged whole. Their own events need not
-    be read again.
+    """Event of a holder: the numbers of equal runs that were charged whole. Their own events need
+    not be read again.
 
-    records : sums of runs that protect records.
-    persons : sums of runs that protect persons.
+    records : numbers of runs that protect records.
+    persons : numbers of runs that protect persons.
     others : numbers of all earlier events that must still be read, in rising order. These are the
         events outside such runs, those of the first run under each name, and those of the last
         runs.
@@ -280,7 +280,7 @@ class AddedUp(_Event, frozen=True, tag=31):
 
     @property
     def sums(self) -> tuple[AnyRepeated, ...]:
-        """Sums of runs that protect records, then of runs that protect persons."""
+        """Numbers of runs that protect records, then of runs that protect persons."""
         return (*self.records, *self.persons)
 
 
