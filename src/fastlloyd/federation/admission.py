@@ -75,7 +75,7 @@ def check_name(dataset: DataSet, ledger: History, where: str) -> None:
     """Raise BudgetError unless the ledger knows the data set. If the owner says that it is new,
     raise BudgetError if the ledger has a run or limit of it.
 
-    Without this check, a mistyped name would have no limit and no earlier runs.
+    With a mistyped name, there would be no limit and no earlier runs.
 
     ledger : history of the ledger.
     where : name of the ledger, for the message.
@@ -111,7 +111,7 @@ def check_known_unit(dataset: str, unit: str, option: str, *histories: History) 
     """Raise BudgetError if the data set knows units, but not this one. If it knows none, do
     nothing.
 
-    Without this check, a mistyped unit would count none of the earlier runs.
+    With a mistyped unit, none of the earlier runs would count.
 
     option : words that name the option for the unit, for the message.
     histories : histories in which units may be known.
@@ -321,7 +321,7 @@ def check_known(history: History, dataset: str, *, new: bool) -> None:
     """Raise BudgetError if the data set is unknown and not said to be new, or if it is said to be
     new and has a run or limit.
 
-    Without this check, a mistyped name would make a new data set.
+    A mistyped name would make a new data set.
     """
     known, called = known_datasets(history), history.called(dataset)
     if new and is_used(history, dataset):

@@ -156,8 +156,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def n_shares(self) -> int:
-        """Number of shares that make up the noise of the guarantee, if all clients share keys. In
-        `server-noise` it is 1, the server's.
+        """Number of shares that together are the noise that the guarantee needs, if all clients
+        share keys. In `server-noise` it is 1, the server's.
         """
         return 1 if self.trust is TrustMode.SERVER_NOISE else self.quorum(self.n_clients).shares
 

@@ -25,7 +25,7 @@ class Quorum(msgspec.Struct, frozen=True, kw_only=True):
     confirmations : number of confirmations that a result needs.
     max_turns : if the first client sends no parameters, number of further clients that may be
         asked, one after the other.
-    shares : number of shares that make up the noise of the guarantee.
+    shares : number of shares that together are the noise that the guarantee needs.
     """
 
     needed: int

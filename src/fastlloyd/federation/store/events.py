@@ -116,7 +116,7 @@ class RunReserved(_Reserved, frozen=True, tag=10):
 class PersonRunReserved(_Reserved, frozen=True, tag=11):
     """Reservation of a run that protects persons.
 
-    persons : `fingerprint.PersonsHash` of the records, or None in a ledger and if each row is a
+    persons : `fingerprint.PersonsHash` of the records. None in a ledger, or if each row is a
         different person.
     """
 
@@ -264,11 +264,11 @@ AnyRepeated = RepeatedRuns | RepeatedPersonRuns
 
 
 class AddedUp(_Event, frozen=True, tag=31):
-    """Event of a holder: the numbers of equal runs that were charged whole. Their own events need
-    not be read again.
+    """Event of a holder: counts of equal runs that were charged whole. Their own events need not be
+    read again.
 
-    records : numbers of runs that protect records.
-    persons : numbers of runs that protect persons.
+    records : counts of runs that protect records.
+    persons : counts of runs that protect persons.
     others : numbers of all earlier events that must still be read, in rising order. These are the
         events outside such runs, those of the first run under each name, and those of the last
         runs.
@@ -280,7 +280,7 @@ class AddedUp(_Event, frozen=True, tag=31):
 
     @property
     def sums(self) -> tuple[AnyRepeated, ...]:
-        """Numbers of runs that protect records, then of runs that protect persons."""
+        """Counts of runs that protect records, then of runs that protect persons."""
         return (*self.records, *self.persons)
 
 
