@@ -49,7 +49,7 @@ def test_fit_protects_patients_and_says_so(fastlloyd: Command, visits: Path) -> 
     said = words(out)
     assert "It hides whether any single patient is in the data" in said
     assert (
-        "One patient: all rows under one id; each patient counts once, whatever the number of rows."
+        "One patient: all rows under one id. Together they count once, whatever their number."
         in said
     )
     assert "each of 150 expected patients" in said
@@ -208,23 +208,23 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(
     for sentence in (
         "At most 150 patients in all, each counted once at each organisation where the patient is.",
         "What is protected: every single patient.",
-        "its number of patients, with a standard error of",
-        "every patient of the others is protected",
-        "who knows all other patients",
+        "the number of its patients (standard error ",
+        "every patient of the other clients is protected",
+        "knows all other patients",
         (
-            "One patient: all rows under one id, at up to 2 organisations; each patient counts once"
-            " at each organisation"
+            "One patient: all rows under one id, at up to 2 organisations. Together, the rows at one"
+            " organisation count once"
         ),
-        "Rows under a wrong id",
-        "A person at more organisations is protected with a larger epsilon at delta = 6.66667e-05:",
-        "asks for the number of patients and their mean",
+        "If rows have a wrong id",
+        "At delta = 6.66667e-05, the epsilon of such a patient is",
+        "asks for the number of patients and for their mean",
         "The rows of a patient count as one record.",
         "per expected patient.",
         "a: at most 50 patients",
-        "a patient at more than 2 organisations: at c' of them, mu is c' / 2 times as large",
+        "a patient with rows at more than 2 organisations",
     ):
         assert sentence in said, sentence
-    assert "record, not a person" not in said
+    assert "not each person" not in said
     shown = words(fastlloyd("plan", "show", "p.toml").out)
     assert "protected" in shown
     assert "at most 150, planned for 150" in shown

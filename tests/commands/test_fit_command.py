@@ -49,7 +49,7 @@ def test_momentlloyd_is_the_default_and_the_help_says_so_once(
     fastlloyd(*NEW, "--out", "new.toml")
     assert Plan.from_toml(Path("new.toml").read_text()).mechanism.name == "momentlloyd"
     explained = fastlloyd("plan", "explain", "new.toml").out
-    assert "asks for the number of records and their mean" in " ".join(explained.split())
+    assert "asks for the number of records and for their mean" in " ".join(explained.split())
     assert (
         "were chosen, from public numbers only, by the table of momentlloyd's planner"
         in " ".join(explained.split())
@@ -421,7 +421,7 @@ def test_centroids_outside_the_bounds_are_said_where_the_algorithm_leaves_them(
     for algorithm in ("sulloyd", "glloyd"):
         text = " ".join(fastlloyd(*shared, "--algorithm", algorithm).out.split())
         said = (
-            f"1 of 3 centroids lie outside the bounds, where {algorithm} leaves them;"
+            f"1 of 3 centroids lie outside the bounds, because {algorithm} does not move them;"
             " --postprocessing truncate"
         )
         assert (said in text) == (postprocessing == "none")

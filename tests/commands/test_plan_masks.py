@@ -29,7 +29,12 @@ def read(file: str = "plan.toml") -> Plan:
 def test_with_pairwise_masks_it_is_said_what_a_lost_client_means(fastlloyd: Command) -> None:
     made = fastlloyd(*TEN, "--masks", "pairwise")
     assert made.code == 0
-    for said in ("must answer every round", "stays spent", "24 hours", "succeeds with 90 %"):
+    for said in (
+        "must answer every round",
+        "stays spent",
+        "24 hours",
+        "with a probability of 90 %",
+    ):
         assert said in made.out
     plan = read()
     assert plan.masks is Masks.PAIRWISE
@@ -84,7 +89,7 @@ def test_masks_and_host_stand_in_every_view(fastlloyd: Command) -> None:
     assert "lient 'c3', which hosts the server, together with one further client" in explained
     assert fastlloyd("plan", "digest", "plan.toml", "--page", "page.txt").code == 0
     page = " ".join(Path("page.txt").read_text().split())
-    assert "with pairwise masks. All 10 clients must join, and answer every round." in page
+    assert "with pairwise masks. All 10 clients must join and must answer every round." in page
     assert "on the machine of c3" in page
 
 

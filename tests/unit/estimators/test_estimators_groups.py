@@ -174,7 +174,7 @@ def test_groups_make_persons_the_unit_and_counts_those_of_persons(
     said = model.privacy_spent_
     assert (
         said["unit_of_protection"]
-        == "One person: all rows under one id; each person counts once, whatever the number of rows"
+        == "One person: all rows under one id. Together they count once, whatever their number"
     )
     assert said["private"] is True
     assert said["delta"] == 1 / (100 * 200)

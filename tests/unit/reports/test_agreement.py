@@ -75,8 +75,8 @@ def test_the_page_has_digest_and_fingerprints_in_groups_and_what_is_agreed(
         "1234 s for ",
         str(EXPIRES),
         bytes(range(16)).hex(),
-        "Against those who pool what they see",
-        "who was 50 % certain before",
+        "Against them, every record",
+        "who was 50 % certain before the run",
         "A person with several records",
         "two organisations, each can",
         "As `fastlloyd ledger show` says: epsilon ____________ at delta __________",
@@ -98,7 +98,8 @@ def test_everyone_has_a_line_to_sign_on() -> None:
 def test_no_item_of_the_page_has_two_dashes() -> None:
     assert not [line for line in page(plan()).splitlines() if line.startswith("- -")]
     assert re.search(
-        r"\n\nAgainst those who pool [^-]+, at delta = [0-9e.-]+:\n- the server,", page(plan())
+        r"\n\nSuppose that the parties [^-]+, at\s+delta\s+=\s+[0-9e.-]+:\n- the server,",
+        page(plan()),
     )
 
 

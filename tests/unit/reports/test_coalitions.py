@@ -234,7 +234,7 @@ def test_a_simulation_promises_nothing_about_parties_that_do_not_exist(
         assert f"This is a simulation: the guarantee holds against {against}." in told
         for claim in (
             "No party sees",
-            "Against those who pool",
+            "Against them",
             "NEVER SEES",
             "subtract",
             "curious",

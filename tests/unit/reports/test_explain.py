@@ -65,10 +65,7 @@ def plan(M: int = 3, algorithm: AnyAlgorithm = FASTLLOYD, **changes: Any) -> Pla
 def test_a_guarantee_is_told_no_smaller_than_it_is() -> None:
     text = explain(plan(epsilon=1.2345644, delta=1.2345644e-6))
     assert len(re.findall(r"delta = 1\.23457e-06\b", text)) == 3
-    assert (
-        "hardly depends on one record being in the data: epsilon = 1.23457 and delta = 1.23457e-06,"
-        in text
-    )
+    assert "hardly depends on any one record: epsilon = 1.23457 and delta = 1.23457e-06," in text
     assert "a probability of at most 1.23457e-06. " in text
 
 
@@ -78,10 +75,10 @@ def test_the_bytes_of_rounds_that_differ_are_those_that_messages_have() -> None:
     sizes = limits.payload_bytes
     assert len(set(sizes)) > 1
     assert (
-        f"Bytes per round: {min(sizes)} to {max(sizes)} from each client and as many back,"
-        f" {sum(sizes)} in all {len(sizes)} rounds. Between rounds, the sealed parameters of"
-        f" the next round take up to {max(limits.box_bytes.values())} bytes. A message"
-        in explain(of)
+        f"A round takes {min(sizes)} to {max(sizes)} bytes from each client, and as many back to"
+        f" it. All {len(sizes)} rounds together take {sum(sizes)} bytes each way. Between rounds,"
+        " the sealed parameters of the next round take up to"
+        f" {max(limits.box_bytes.values())} bytes. Each message" in explain(of)
     )
 
 
@@ -305,12 +302,12 @@ def test_the_explanation_names_every_guarantee_and_every_limit(
         "'age' from ",
         f"At most {m.n_records} records in all.",
         (
-            f"- a reader who was 50 % certain before is at most {math.ceil(certainty(m, 0.5) * 1000) / 10:g}"
+            f"- a reader who was 50 % certain before the run is at most {math.ceil(certainty(m, 0.5) * 1000) / 10:g}"
             " % certain afterwards\n"
         ),
         f"{rounded_up(person_epsilon(of, 5))} with 5 records",
         f"Note: {sentence(totals(of)[0])}.",
-        f"Bytes per round: {of.n_words(of.mechanism.rounds[0]) * 8} from each client",
+        f"A round takes {of.n_words(of.mechanism.rounds[0]) * 8} bytes from each client",
         "Outside the guarantee:",
     ]
     for part in parts:
@@ -323,7 +320,7 @@ def test_the_explanation_names_every_guarantee_and_every_limit(
     assert ("not hold against the server together with a client" in text) == of_group
     assert ("NEVER SEES A RESULT" in text) == (trust is SERVER_NOISE)
     assert ("Radius: none" in text) == (algorithm is not FASTLLOYD)
-    assert ("This holds except with a probability of at most 1e-06. " in text) == (
+    assert ("These limits hold except with a probability of at most 1e-06. " in text) == (
         algorithm is not SULLOYD
     )
     for word in (
@@ -353,7 +350,7 @@ def test_what_a_study_is_for_is_said_first_and_nothing_is_said_of_one_that_has_n
 
 def test_a_replaced_record_is_spoken_of_as_one_of_two_values() -> None:
     text = explain(plan(neighboring_relation=NeighboringRelation.REPLACE_ONE))
-    assert "certain which of two values" in text
+    assert "which of two values a record has" in text
 
 
 def test_nothing_that_is_explained_can_depend_on_data() -> None:
@@ -537,7 +534,7 @@ def test_the_loss_is_explained_and_its_shares_are_stated(trust: TrustMode) -> No
         f"Noise: {deviation:.4g} squared half widths, {deviation / 4000:.4g} per expected record."
         in text
     )
-    assert "The exchange of the loss takes fewer bytes." in text
+    assert "The round of the loss takes fewer bytes." in text
     shares = plan_statement(of)["federated"]["share_scales"]
     assert shares is None or shares[-1] == [
         str(scale) for scale in of.share_scales(loss, of.n_clients)
