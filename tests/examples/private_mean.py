@@ -114,7 +114,7 @@ class MeanMechanism(
             np.zeros(1, dtype=np.bool_),
         )
 
-    def result(self, state: Clustering) -> Clustering:
+    def last_clustering(self, state: Clustering) -> Clustering:
         """The state after the round."""
         return state
 

@@ -111,7 +111,7 @@ class FastLloyd(Estimator):
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
-        Centroids in original units. Private.
+        Centroids in original units, numbered by noisy count, the largest first. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
         Standard error of each coordinate, of noise and of moves that were shrunk or are not over
         (`uncertainty.assess`), in original units. 0 without noise, NaN if a centroid stayed.
@@ -368,7 +368,7 @@ class MomentLloyd(Estimator):
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
-        Centroids in original units. Private.
+        Centroids in original units, numbered by noisy count, the largest first. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
         Standard error of each coordinate, of noise and of moves that were shrunk or are not over
         (`uncertainty.assess`), in original units. 0 without noise, NaN if a centroid stayed.

@@ -7,7 +7,7 @@ There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's alg
 import math
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -62,6 +62,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     above: FloatArray | None = None
     below: FloatArray | None = None
 
+    def of(self, clusters: IntArray) -> Self:
+        """Return the evidence about these clusters, in this order."""
+        names = "means", "deviations", "sizes", "hidden", "crowded", "above", "below"
+        values = {name: getattr(self, name) for name in names}
+        return msgspec.structs.replace(
+            self, **{name: None if v is None else v[clusters] for name, v in values.items()}
+        )
+
 
 def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArray:
     """Return noisy counts lowered by their standard deviation, for use as divisors in error
@@ -106,6 +114,23 @@ class Clustering(msgspec.Struct, frozen=True):
         The result is float64 (n_clusters,). Noise may make a count negative.
         """
         return self.answer[:, -1] / 2.0**number_bits
+
+    def by_noisy_count(self) -> Self:
+        """Return the same clustering, its clusters numbered by noisy count, the largest first.
+
+        Clusters with equal counts keep their order. The order follows from released numbers, so it
+        costs no privacy.
+        """
+        # ~x is -1 - x, which exists for every int64
+        order: IntArray = np.argsort(~self.answer[:, -1], kind="stable")
+        return msgspec.structs.replace(
+            self,
+            centroids=self.centroids[order],
+            previous=self.previous[order],
+            answer=self.answer[order],
+            updated=self.updated[order],
+            evidence=None if self.evidence is None else self.evidence.of(order),
+        )
 
     @property
     def digest(self) -> bytes:
@@ -193,11 +218,24 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
         """
         return False
 
+    def result(self, state: State) -> Clustering:
+        """Return the clustering that follows from the state after the last round.
+
+        Its clusters are numbered by their noisy counts in the last round, the largest first, and
+        clusters with equal counts by their numbers in the rounds. All clients confirm this order.
+        States of rounds keep the numbers that clusters began with.
+        """
+        return self.last_clustering(state).by_noisy_count()
+
+    def last_clustering(self, state: State) -> Clustering:
+        """Return the clustering after the last round, its clusters numbered as in the rounds."""
+        raise NotImplementedError
+
     # some mechanisms begin without any
     def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002
         """Return the centroids after `number` rounds, or None before there are any.
 
-        They are int64 (n_clusters, n_features), in grid units.
+        They are int64 (n_clusters, n_features), in grid units, in the order of the rounds.
         """
         centroids: IntArray = state.centroids
         return centroids

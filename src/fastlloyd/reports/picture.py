@@ -27,7 +27,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     errors : standard errors, float64 (n_clusters, n_features), NaN if unknown.
     settled : bool (n_clusters,), True if the standard errors apply (`uncertainty.Status`). Other
         centroids are drawn hollow, without an ellipse. None takes all known errors as settled.
-    noisy_counts : float64 (n_clusters,).
+    noisy_counts : float64 (n_clusters,), the largest first.
     centre, half_widths : float64 (n_features,), of the domain.
     records : float64 (n, n_features), drawn if given; the picture then says that it is not private.
     """

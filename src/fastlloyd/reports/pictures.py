@@ -48,14 +48,14 @@ def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INC
     """Draw a row of panels, one per feature. Raises OutputError, which names the file, if
     matplotlib is not installed.
     """
-    shown, order = features_shown(picture), clusters_in_order(picture)
-    height = ABOVE + max(1.2, len(order) * min(0.34, 9.0 / len(order) + 0.05))
+    shown, k = features_shown(picture), len(picture.centroids)
+    height = ABOVE + max(1.2, k * min(0.34, 9.0 / k + 0.05))
     width = max(LEAST_WIDTH, BESIDE + PANEL * len(shown))
     figure = new_figure(height, name, width, dots_per_inch=dots_per_inch)
     panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for panel, feature in zip(panels, shown, strict=True):
-        _draw_panel(panel, picture, feature, order)
-    _label_clusters(panels[0], order)
+        _draw_panel(panel, picture, feature)
+    _label_clusters(panels[0], k)
     _write_profiles_titles(figure, picture, len(shown))
     return figure
 
@@ -81,32 +81,29 @@ def features_shown(picture: Picture) -> IntArray:
     return best
 
 
-def clusters_in_order(picture: Picture) -> IntArray:
-    """Return the numbers of the clusters, the largest noisy count first."""
-    order: IntArray = np.argsort(-picture.noisy_counts, kind="stable")
-    return order
-
-
-def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) -> None:
+def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    rows = np.arange(len(order))
-    values, errors = picture.centroids[order, feature], picture.errors[order, feature]
-    known = picture.is_known[order]
+    k, known = len(picture.centroids), picture.is_known
+    values, errors = picture.centroids[:, feature], picture.errors[:, feature]
     reach = np.where(known, BAR * np.nan_to_num(errors), 0.0)
-    counts = np.maximum(picture.noisy_counts[order], 0.0)
-    areas = np.clip(MOST * counts / max(counts.max(), 1.0), LEAST, MOST) * min(
-        1.0, 20 / len(order) + 0.3
-    )
+    counts = np.maximum(picture.noisy_counts, 0.0)
+    areas = np.clip(MOST * counts / max(counts.max(), 1.0), LEAST, MOST) * min(1.0, 20 / k + 0.3)
     panel.hlines(
-        rows, 0, 1, transform=panel.get_yaxis_transform(), color="#E6E6E6", linewidth=0.8, zorder=1
+        np.arange(k),
+        0,
+        1,
+        transform=panel.get_yaxis_transform(),
+        color="#E6E6E6",
+        linewidth=0.8,
+        zorder=1,
     )
     if picture.records is not None:
-        panel.plot(picture.records[:, feature], np.full(len(picture.records), len(order) - 0.2),
+        panel.plot(picture.records[:, feature], np.full(len(picture.records), k - 0.2),
           "|", color="#666666",
                    markersize=9, alpha=0.3, zorder=1)  # fmt: skip
-    for row, cluster in enumerate(order):
-        colour = PALETTE[cluster % len(PALETTE)]
+    for row in range(k):
+        colour = PALETTE[row % len(PALETTE)]
         panel.scatter(values[row], row, s=areas[row],
           facecolors=colour + "B0" if known[row] else "white", edgecolors=colour,
                       linewidths=1.6, clip_on=False, zorder=3)  # fmt: skip
@@ -114,9 +111,7 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
           color="#222222", linewidth=1.3,
                    solid_capstyle="butt", zorder=4)  # fmt: skip
     low, high = _ends(picture, feature, values, reach)
-    panel.set(
-        xlim=(low, high), ylim=(len(order) - (0.5 if picture.records is None else -0.2), -0.5)
-    )
+    panel.set(xlim=(low, high), ylim=(k - (0.5 if picture.records is None else -0.2), -0.5))
     panel.set_title(plain(_in_two_lines(picture.features[feature])), fontsize=10, pad=6)
     for wall in picture.centre[feature] + picture.half_widths[feature] * np.array([-1.0, 1.0]):
         if low <= wall <= high:
@@ -162,14 +157,10 @@ def _ends(
     return max(first - lacking - room, low), min(last + lacking + room, high)
 
 
-def _label_clusters(panel: "Axes", order: IntArray) -> None:
-    panel.set_yticks(
-        np.arange(len(order)),
-        [f"{cluster}" for cluster in order],
-        fontsize=min(11.0, 5.5 + 90 / len(order)),
-    )
-    for label, cluster in zip(panel.get_yticklabels(), order, strict=True):
-        label.set(color=PALETTE[cluster % len(PALETTE)], fontweight="bold")
+def _label_clusters(panel: "Axes", k: int) -> None:
+    panel.set_yticks(np.arange(k), [f"{row}" for row in range(k)], fontsize=min(11.0, 5.5 + 90 / k))
+    for row, label in enumerate(panel.get_yticklabels()):
+        label.set(color=PALETTE[row % len(PALETTE)], fontweight="bold")
     panel.set_ylabel("cluster, largest first", fontsize=9.5)
 
 

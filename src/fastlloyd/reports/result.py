@@ -60,7 +60,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         or None for all.
     """
 
-    cluster: int  # numbered from 0, as labels are
+    cluster: int  # from 0 by noisy count, the largest first, as labels are
     centroid: tuple[float, ...]
     noisy_count: float
     noisy_count_standard_error: float
@@ -282,8 +282,9 @@ def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
 def centroids_csv(result: Result) -> str:
     """Return a CSV table for people, with one row per cluster.
 
-    The columns are: number of the cluster from 0, centroid in original units, noisy count, standard
-    errors of centroid and count, `radius_...`, `beyond_...`, and status (`uncertainty.Status`).
+    The columns are: number of the cluster from 0, as in `Cluster`, centroid in original units,
+    noisy count, standard errors of centroid and count, `radius_...`, `beyond_...`, and status
+    (`uncertainty.Status`).
     `radius_...` is R of `Mechanism.promise` and is the same in every row. `beyond_...` is
     `Accuracy.beyond`. A result without a radius or without `Accuracy.beyond` has no such columns.
 

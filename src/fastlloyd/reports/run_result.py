@@ -195,7 +195,7 @@ def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
 def unfinished_files(plan: Plan, unfinished: Unfinished, reason: str) -> dict[str, bytes]:
     """Return the files of a run that ended early, by name.
 
-    Its centroids are private, and the rounds that made them are charged.
+    Its centroids are private and in the order of the rounds. The rounds that made them are charged.
     """
     m = plan.mechanism
     said: dict[str, Any] = {

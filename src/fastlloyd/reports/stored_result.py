@@ -161,9 +161,12 @@ def _read_exact(path: Path, domain: Domain) -> _ExactCentroids:
         raise DataError(
             f"{path} does not belong to the settings beside it: the settings have other features"
         )
-    if [cluster.cluster for cluster in read.clusters] != list(range(len(read.clusters))):
+    counts = [cluster.noisy_count for cluster in read.clusters]
+    is_numbered = [cluster.cluster for cluster in read.clusters] == list(range(len(counts)))
+    if not is_numbered or counts != sorted(counts, reverse=True):
         raise DataError(
-            f"{path} was changed: its clusters are not numbered 0, 1, 2, ...; get the original"
+            f"{path} was changed: its clusters are not numbered 0, 1, 2, ... by noisy count, the"
+            " largest first; get the original"
         )
     return read
 

@@ -19,7 +19,6 @@ from fastlloyd.reports import figures
 from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.pictures import (
     MAX_PANELS,
-    clusters_in_order,
     draw,
     features_shown,
     figure_of,
@@ -245,14 +244,9 @@ def test_of_many_features_those_are_shown_in_which_clusters_differ_beyond_their_
 
 
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(3, 40), k=st.integers(1, 30))
-def test_every_panel_is_a_feature_once_and_every_cluster_has_its_row(
-    seed: int, d: int, k: int
-) -> None:
-    picture = _picture(d, k, seed=seed)
-    shown, order = features_shown(picture), clusters_in_order(picture)
+def test_every_panel_is_a_feature_once(seed: int, d: int, k: int) -> None:
+    shown = features_shown(_picture(d, k, seed=seed))
     assert len(set(shown)) == len(shown) == min(d, MAX_PANELS)
-    assert sorted(order) == list(range(k))
-    assert (np.diff(picture.noisy_counts[order]) <= 0).all()
     with_records = _picture(
         d, k, seed=seed, records=np.random.default_rng(seed).uniform(0, 100, (9, d))
     )

@@ -121,7 +121,8 @@ class Unfinished:
     different centroids.
 
     centroids : int64 (n_clusters, n_features), grid units, after the last round whose sum was
-        opened and whose parameters are known.
+        opened and whose parameters are known. They are in the order of the rounds, not in that of a
+        result.
     included : for each round up to that one, names of the clients in the sum, in the order of the
         plan.
     doubtful : as in `ClientResult`.

@@ -189,8 +189,8 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
             unit=2.0**-self.share_bits,
         )
 
-    def result(self, state: Clustering) -> Clustering:
-        """Return the last state, which is the resulting clustering."""
+    def last_clustering(self, state: Clustering) -> Clustering:
+        """Return the last state, which is a clustering."""
         return state
 
     def expected_standard_errors(self, noise_factor: float = 1.0) -> FloatArray:

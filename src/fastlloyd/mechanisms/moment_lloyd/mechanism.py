@@ -90,7 +90,7 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         """Return the state before the first answer."""
         return State.start(self)
 
-    def result(self, state: State) -> Clustering:
+    def last_clustering(self, state: State) -> Clustering:
         """Return the centroids after the last step, with the evidence of all answers about their
         errors.
         """
