@@ -15,14 +15,14 @@ def test_advise_says_what_to_expect_and_keeps_it(fastlloyd: Command, here: Path)
     code, out, err = fastlloyd(*ADVISE, "--algorithm", "fastlloyd", "--out", "advice")
     assert (code, err) == (0, "")
     for expected in (
-        "fastlloyd: 2,000 records, 4 features, 8 clusters",
+        "fastlloyd: 2000 records, 4 features, 8 clusters",
         "5.49%",
         "fine",
         "noisy",
         "0.951 half widths",
         "error does not include",
         "error of at most 10% is 0.53.",
-        "needs 1,100 records",
+        "needs 1100 records",
     ):
         assert expected in " ".join(out.split())
     read = strict(Path("advice/advise.json").read_text())
@@ -35,7 +35,7 @@ def test_advise_without_an_algorithm_is_about_momentlloyd(fastlloyd: Command) ->
     code, out, err = fastlloyd(*ADVISE)
     assert (code, err) == (0, "")
     for said in (
-        "momentlloyd: 2,000 records",
+        "momentlloyd: 2000 records",
         "4 of 5 runs",
         "many kinds of records",
         "noise of a count",

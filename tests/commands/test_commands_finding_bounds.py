@@ -265,7 +265,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     (
         (*FIT, *RANGE, "--epsilon", "0.1"),
         (
-            "n_records, the cap, is 4,000 records: too few to find bounds of 2 features with at"
+            "n_records, the cap, is 4000 records: too few to find bounds of 2 features with at"
             " most a fifth"
         ),
     ),
@@ -277,13 +277,13 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     (
         (*ESTIMATE, *RANGE, "--epsilon", "0.01"),
         (
-            "n_records, the cap, is 4,000 records: too few to find bounds of 2 features with"
+            "n_records, the cap, is 4000 records: too few to find bounds of 2 features with"
             " epsilon 0.01"
         ),
     ),
     (
         (*ESTIMATE, *RANGE, "--epsilon", "0.01", "--n-expected", "3000"),
-        "Error: n_expected is 3,000 records: too few",
+        "Error: n_expected is 3000 records: too few",
     ),
     ((*ESTIMATE, *RANGE, "--out", "bounds.txt"), "does not end in .toml"),
     ((*NEW, "--kind", "bounds"), "--range is missing"),

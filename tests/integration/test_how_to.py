@@ -104,7 +104,8 @@ def _words(text: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return [" ".join(line.split()) for line in text.splitlines()]
+    """Words of each line, without the frame that only a terminal draws around a table."""
+    return [" ".join(re.sub("[┃│]", " ", line).split()) for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -197,6 +197,19 @@ def measured(value: float, error: float) -> str:
     return f"({value / 10.0**power:.{shown}f} ± {error / 10.0**power:.{shown}f})e{power:+03d}"
 
 
+def counted(count: float, error: float) -> str:
+    """Return a count, as a whole number, and its standard error as text, such as 1021 ± 4.3."""
+    places = decimals(error)
+    if places is None or not 0 < places <= 6:
+        return measured(count, error)
+    return f"{count:.0f} ± {error:.{places}f}"
+
+
+def as_whole(value: float) -> float:
+    """Return an integer in place of a float that is whole."""
+    return int(value) if value.is_integer() else value
+
+
 def two_digits_up(size: float) -> float:
     """Return a size >= 0 with two digits, rounded up."""
     return float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(size))))

@@ -99,7 +99,7 @@ def of_pass(present: PassProgressed | None, seconds: float, *, exact: bool) -> s
         return f", reading the records for {seconds:.0f} s"
     if present.n_records is not None:
         return (
-            f", reading the records for {seconds:.0f} s: {present.n_records:,} so far (exact: NOT"
+            f", reading the records for {seconds:.0f} s: {present.n_records} so far (exact: NOT"
             " PRIVATE)"
         )
     return (

@@ -108,7 +108,7 @@ class Progress:
             what += f", {event.n_pieces} of {event.n_all_pieces} pieces"
             part = (event.n_pieces or 0) / event.n_all_pieces
         elif not self._as_json:
-            what += f", {event.n_records:,} records (exact: NOT PRIVATE)"
+            what += f", {event.n_records} records (exact: NOT PRIVATE)"
         self._update(n + part, what)
 
     def _answered(self, event: RoundAnswered) -> None:

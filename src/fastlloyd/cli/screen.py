@@ -23,7 +23,7 @@ from fastlloyd.reports.run_result import NOT_PRIVATE, RunResult
 if TYPE_CHECKING:
     from fastlloyd.evaluation.comparison import Comparison
 
-SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
+SHOWN_FEATURES, SHOWN_BOUNDS, SHOWN_CLIENTS = 20, 6, 12
 
 
 def warn(warnings: Iterable[str]) -> None:
@@ -138,7 +138,7 @@ def show_centroids(screen: Console, result: Result) -> None:
     if hidden:
         columns.append(terminal.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
     cells = [
-        precision.measured(count, result.count_error) if result.has_noise else f"{count:.0f}"
+        precision.counted(count, result.count_error) if result.has_noise else f"{count:.0f}"
         for count in result.noisy_counts
     ]
     columns.append(terminal.Column(heading=_counted(m), cells=cells))
@@ -151,7 +151,7 @@ def show_centroids(screen: Console, result: Result) -> None:
     errors = " ± standard error" if result.has_noise else ""
     terminal.show(screen, f"{m.name}: centroids in original units{errors}", columns)
     if result.first is not None:
-        screen.print(f"Bounds found, to which values are clipped: {ranges(m, SHOWN_FEATURES)}.")
+        screen.print(f"Bounds found, to which values are clipped: {ranges(m, SHOWN_BOUNDS)}.")
     if result.loss is not None:
         screen.print(sentences(loss(result, result.loss), m.unit))
 

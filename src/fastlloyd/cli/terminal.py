@@ -1,11 +1,11 @@
 """Output on the terminal: tables that fit narrow screens too, JSON for programs, and something that
 moves.
 
-No number is broken or cut in a table; columns that do not fit beside the others stand below them.
+No number is broken or cut in a table; one that is too wide has its rows and columns swapped.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -75,36 +75,57 @@ class Column:
 
 
 def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
-    """Print a table; on a narrow screen several, each with the first column, which names the
-    rows.
+    """Print a table: with a frame on a terminal, and elsewhere as plain aligned text, in which a
+    dash stands for an empty cell.
+
+    If the screen is too narrow for the columns, rows and columns are swapped. If that is too wide,
+    too, each row is a list of headings and cells.
     """
-    measures = map(attrgetter, ("natural", "least", "narrowest"))
-    fitting = next(
-        (width for width in measures if _width(list(map(width, columns))) <= screen.width), None
-    )
-    for number, part in enumerate([columns] if fitting else _parts(columns, screen.width)):
-        width = fitting or attrgetter("least")
-        table = Table(title=title if number == 0 else "(continued)")
-        for column in part:
-            table.add_column(
-                column.heading,
-                justify=column.justify,
-                width=None if column.is_text else width(column),
-                overflow="fold",
-            )
-        for row in zip(*(column.cells for column in part), strict=True):
-            table.add_row(*row)
-        screen.print(table)
+    for shown in (columns, _transposed(columns)):
+        for measure in map(attrgetter, ("natural", "least", "narrowest")):
+            if _width(list(map(measure, shown))) <= screen.width:
+                _print_table(screen, title, shown, measure)
+                return
+    screen.print(title)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        screen.print(f"{columns[0].heading} {row[0]}:")
+        for column, cell in zip(columns[1:], row[1:], strict=True):
+            screen.print(f"  {column.heading}: {cell}")
 
 
-def _parts(columns: Sequence[Column], width: int) -> list[list[Column]]:
+def _print_table(
+    screen: Console, title: str, columns: Sequence[Column], width: Callable[[Column], int]
+) -> None:
+    table = Table(title=title)
+    if not screen.is_terminal:
+        screen.print(title)
+        table = Table(box=None, pad_edge=False, padding=(0, _FRAME - 1, 0, 0))
+    for column in columns:
+        table.add_column(
+            column.heading,
+            justify=column.justify,
+            width=None if column.is_text else width(column),
+            overflow="fold",
+        )
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*(row if screen.is_terminal else (cell or "-" for cell in row)))
+    screen.print(table)
+
+
+def _transposed(columns: Sequence[Column]) -> list[Column]:
+    """Return a table with a row for each column but the first, and a column for each row."""
     first, *others = columns
-    parts = [[first]]
-    for column in others:
-        if len(parts[-1]) > 1 and _width([each.least for each in (*parts[-1], column)]) > width:
-            parts.append([first])
-        parts[-1].append(column)
-    return parts
+    names = Column(
+        heading=first.heading,
+        cells=[column.heading for column in others],
+        justify="left",
+        is_text=True,
+    )
+    rows = zip(*(column.cells for column in others), strict=True)
+    return [
+        names,
+        *(Column(heading=name, cells=row) for name, row in zip(first.cells, rows, strict=True)),
+    ]
 
 
 def _width(widths: Sequence[int]) -> int:

@@ -52,7 +52,7 @@ def _person_ids(groups: Any, n_samples: int, X: Any) -> list[bytes]:
     else:
         ids, fault = (
             _in_decimal(cells),
-            f"integers of more than {sys.get_int_max_str_digits():,} digits; give shorter ids",
+            f"integers of more than {sys.get_int_max_str_digits()} digits; give shorter ids",
         )
     if ids is None:
         raise DataError(f"groups holds {fault}")

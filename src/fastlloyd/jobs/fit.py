@@ -299,7 +299,7 @@ def watched(run: AnyRun, watch: Watch, drawing: Drawing) -> Iterator[Drawing]:
 def placing(n_clusters: int, watch: Watch) -> Iterator[None]:
     """Run the block, which places initial centroids. If that takes long, report it to `watch`."""
     if n_clusters >= MANY_CLUSTERS:
-        watch(StepBegan(what=f"placing {n_clusters:,} initial centroids"))
+        watch(StepBegan(what=f"placing {n_clusters} initial centroids"))
     try:
         yield
     finally:

@@ -105,7 +105,7 @@ def _in_sentence(value: Any, unit: Unit) -> Any:
         return ", ".join(said(value, unit))
     if isinstance(value, list):
         *most, last = (
-            sentence(each, unit) if isinstance(each, Fact) else f"{each:,}" for each in value
+            sentence(each, unit) if isinstance(each, Fact) else str(each) for each in value
         )
         return sentence(Fact.of("and", most=", ".join(most), last=last)) if most else last
     return value

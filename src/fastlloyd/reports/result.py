@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.files import to_json
-from fastlloyd.base.precision import rounded, two_digits_up
+from fastlloyd.base.precision import as_whole, rounded, two_digits_up
 from fastlloyd.federation.plan.plan import Plan, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.jobs.fit import FitOutcome
@@ -319,9 +319,9 @@ def centroids_csv(result: Result) -> str:
         row = [
             cluster.cluster,
             *map(rounded, cluster.centroid, known),
-            rounded(cluster.noisy_count, result.count_error),
+            as_whole(rounded(cluster.noisy_count, result.count_error)),
             *([""] * len(features) if errors is None else map(rounded, errors, errors)),
-            rounded(result.count_error, result.count_error),
+            as_whole(rounded(result.count_error, result.count_error)),
             *map(rounded, radius, radius),
             *("" if X is None else math.copysign(two_digits_up(abs(X)), X) for X in figures),
             cluster.status.value,

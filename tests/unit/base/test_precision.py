@@ -267,3 +267,22 @@ def test_no_number_of_mpmaths_is_touched_without_the_lock(
         m.draw_noise(m.all_rounds[0], SystemNoise())
         assert guarded[True] > 100 or m.noise is not Noise.GAUSSIAN
     assert guarded[False] == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "error", "shown"),
+    [
+        (1021.0, 4.3, "1021 ± 4.3"),
+        (1021.0, 43.2, "1021 ± 43"),
+        (0.0, 0.43, "0 ± 0.43"),
+        (-3.2, 12.0, "-3 ± 12"),
+        (30269.6, 170, "30270 ± 170"),
+        (7.0, 0.0, "7"),
+    ],
+)
+def test_a_count_is_shown_as_a_whole_number(count: float, error: float, shown: str) -> None:
+    assert precision.counted(count, error) == shown
+
+
+def test_a_whole_float_is_written_as_an_integer() -> None:
+    assert [str(precision.as_whole(value)) for value in (669.0, 4.3)] == ["669", "4.3"]

@@ -130,7 +130,7 @@ def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> Non
         ({"value_range": ([0, 0, 0], 1)}, "value_range: bounds are not a pair"),
         (
             {"epsilon": 0.1},
-            "^n_records, the cap, is 4,000 records: too few to find bounds of 2 features",
+            "^n_records, the cap, is 4000 records: too few to find bounds of 2 features",
         ),
         ({"n_expected": 300}, "^n_expected is 300 records: too few"),
         ({"bounds": "privat", "value_range": None}, "bounds are not a pair"),

@@ -224,11 +224,11 @@ def _meaning(question: "PlannedRun", last: "Outlook") -> list[str]:
     """Return a sentence for each kind of column of the table."""
     many, size = question.unit.many, question.n_records / question.n_clusters
     lines = [
-        f"error: how far noise moves the centroid of a typical cluster, one of {size:,.0f} {many}."
+        f"error: how far noise moves the centroid of a typical cluster, one of {size:.0f} {many}."
         f" The distance is divided by the radius of a cluster, {last.radius:.3g} half widths of the"
         " bounds."
         if last.error_high is None
-        else f"error: distance from the centroid of a typical cluster, one of {size:,.0f} {many},"
+        else f"error: distance from the centroid of a typical cluster, one of {size:.0f} {many},"
         " to the mean of its records. The distance is divided by the radius of a cluster,"
         f" {last.radius:.3g} half widths of the bounds.",
         f"noise of a count: standard deviation in the last round, in {many}.",
@@ -296,16 +296,14 @@ def _show_traffic(screen: Console, advice: "Advice", federation: "Federation") -
     rows = [(o, o.client) for o in advice.outlooks if o.client is not None]
     columns = [
         Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o, _ in rows]),
-        Column(heading="rounds", cells=[f"{o.n_rounds:,}" for o, _ in rows]),
-        Column(
-            heading="sent per round", cells=[f"{client.sent_per_round:,}" for _, client in rows]
-        ),
-        Column(heading="in all", cells=[f"{client.sent:,}" for _, client in rows]),
+        Column(heading="rounds", cells=[f"{o.n_rounds}" for o, _ in rows]),
+        Column(heading="sent per round", cells=[f"{client.sent_per_round}" for _, client in rows]),
+        Column(heading="in all", cells=[f"{client.sent}" for _, client in rows]),
         Column(
             heading="received per round",
-            cells=[f"{client.received_per_round:,}" for _, client in rows],
+            cells=[f"{client.received_per_round}" for _, client in rows],
         ),
-        Column(heading="in all", cells=[f"{client.received:,}" for _, client in rows]),
+        Column(heading="in all", cells=[f"{client.received}" for _, client in rows]),
         Column(heading="ring needs", cells=[f"{o.required_bits} bits" for o, _ in rows]),
     ]
     terminal.show(
@@ -326,8 +324,8 @@ def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> l
     note = (
         f"The bytes are for the messages alone, with a ring of {last.ring_bits} bits and client"
         f" names such as client-{federation.n_clients}. The first client deals keys to all others:"
-        f" compared with the others, it sends {dealer.sent - client.sent:+,} bytes and receives"
-        f" {dealer.received - client.received:+,} bytes."
+        f" compared with the others, it sends {dealer.sent - client.sent:+} bytes and receives"
+        f" {dealer.received - client.received:+} bytes."
     )
     if last.ring_bits == 32 or all(
         outlook.required_bits is None or outlook.required_bits > 32 for outlook in outlooks
@@ -362,7 +360,7 @@ def _hints(advice: "Advice") -> list[str]:
         )
     else:
         lines.append(
-            f"At epsilon 1, an error of at most {FINE:.0%} needs {advice.needed_records:,} {many}."
+            f"At epsilon 1, an error of at most {FINE:.0%} needs {advice.needed_records} {many}."
         )
     return lines
 
@@ -370,7 +368,7 @@ def _hints(advice: "Advice") -> list[str]:
 def _subject(question: "PlannedRun") -> str:
     n, unit = question.n_records, question.unit
     return (
-        f"{question.algorithm.name}: {n:,} {unit.one if n == 1 else unit.many},"
+        f"{question.algorithm.name}: {n} {unit.one if n == 1 else unit.many},"
         f" {_count(question.n_features, 'feature')}"
     )
 
@@ -378,8 +376,8 @@ def _subject(question: "PlannedRun") -> str:
 def _percent(error: float) -> str:
     if error == float("inf"):
         return "useless"
-    return f"{100 * error:.3g}%" if error < 1 else f"{error:,.0%}"
+    return f"{100 * error:.3g}%" if error < 1 else f"{error:.0%}"
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' if number != 1 else ''}"
+    return f"{number} {what}{'s' if number != 1 else ''}"

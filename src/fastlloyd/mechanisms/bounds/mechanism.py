@@ -281,9 +281,9 @@ def too_few(n: int, cap: int, unit: Unit, n_features: int, budget: str, needed: 
     """
     features = "1 feature" if n_features == 1 else f"{n_features} features"
     return PlanError(
-        f"{'n_expected' if n < cap else 'n_records, the cap,'} is {n:,} {unit.many}:"
+        f"{'n_expected' if n < cap else 'n_records, the cap,'} is {n} {unit.many}:"
         f" too few to find bounds of {features} with {budget}. About"
-        f" {two_digits(needed):,} are needed; use a larger epsilon or fewer features,"
+        f" {two_digits(needed)} are needed; use a larger epsilon or fewer features,"
         " or state bounds"
     )
 

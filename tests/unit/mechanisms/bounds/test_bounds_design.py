@@ -113,7 +113,7 @@ def test_the_share_is_the_least_that_shows_the_bounds(
 def test_more_is_needed_for_persons_at_several_clients_and_where_records_are_replaced() -> None:
     plain = divide(settings(n_records=2000)).share
     assert divide(settings(n_records=2000, neighboring_relation=REPLACE)).share > plain
-    with pytest.raises(PlanError, match="is 2,000 persons: too few"):
+    with pytest.raises(PlanError, match="is 2000 persons: too few"):
         divide(settings(n_records=2000, persons=PERSONS))
 
 

@@ -76,4 +76,4 @@ def _size(n_bytes: int) -> str:
     while size >= 999.5 and len(units) > 1:
         size /= 1000
         units.pop(0)
-    return f"{size:.3g} {units[0]}" if size < 999.5 else f"{size:,.0f} {units[0]}"
+    return f"{size:.3g} {units[0]}" if size < 999.5 else f"{size:.0f} {units[0]}"
