@@ -32,5 +32,9 @@ def cluster(problem: Problem, setting: Setting) -> Outcome:
 
 
 METHOD = Method(
-    name="local-noise", label="Local noise", cluster=cluster, options=frozenset({"rounds"})
+    name="local-noise",
+    label="Local noise",
+    cluster=cluster,
+    options=frozenset({"rounds"}),
+    central=True,
 )

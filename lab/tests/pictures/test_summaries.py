@@ -178,7 +178,7 @@ def test_a_method_that_is_not_private_has_its_value_at_every_epsilon() -> None:
     found = _summaries(
         _row("lloyd", math.inf, 0, 2.0), _row("sulloyd", 0.5, 0, 1.0), _row("sulloyd", 1.0, 0, 1.0)
     )
-    lloyd, sulloyd = Variant("lloyd", (), 2), Variant("sulloyd", (), 2)
+    lloyd, sulloyd = Variant("lloyd", (), 1), Variant("sulloyd", (), 2)
     assert found.variants == [lloyd, sulloyd]
     assert [found.is_private(each) for each in found.variants] == [False, True]
     assert [found.sample("iris", lloyd, e, "nicv").by_run for e in found.epsilons("iris")] == [
@@ -219,6 +219,21 @@ def test_the_baseline_to_compare_with_is_the_one_with_as_many_clients() -> None:
     assert found.reference(Variant("fastlloyd", (), 8)) == Variant("sulloyd", (), 8)
     assert _summaries(*made[3:]).reference(Variant("fastlloyd", (), 8)) is None
     assert found.label(Variant("fastlloyd", (), 1)) == "FastLloyd (1 client)"
+
+
+def test_a_method_that_runs_centrally_is_one_line_for_every_number_of_clients() -> None:
+    made = [
+        _row(method, math.inf if method == "lloyd" else 1.0, 0, 1.0 + clients, clients=clients)
+        for method in ("lloyd", "pe-means", "mine", "fastlloyd")
+        for clients in (1, 2)
+    ]
+    results = Results(title="", rows=tuple(made), central=frozenset({"lloyd", "pe-means", "mine"}))
+    found = Summaries.of(results)
+    assert [found.label(each) for each in found.variants] == [
+        "Lloyd", "FastLloyd (1 client)", "FastLloyd (2 clients)", "mine", "pe-means",
+    ]  # fmt: skip
+    lloyd = Variant("lloyd", (), 1)
+    assert found.sample("iris", lloyd, 1.0, "nicv").by_run == {0: 2.0}
 
 
 def test_labels_name_the_options_that_differ_and_no_others() -> None:

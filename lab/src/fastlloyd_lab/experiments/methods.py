@@ -70,7 +70,7 @@ class Method:
     """A method by its name in results and its label in figures.
 
     options : the swept options it takes. private False: epsilon says nothing to it; it is run once
-    per (set, options, run).
+    per (set, options, run). central : it runs alike for every number of clients.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Method:
     cluster: Callable[[Problem, Setting], Outcome]
     options: frozenset[str] = frozenset()
     private: bool = True
+    central: bool = False
 
 
 def load_method(name: str, folder: Path) -> Method:
@@ -117,6 +118,7 @@ def _check_fields(method: Method, where: str) -> None:
         ("label", _is_text(method.label), "a text"),
         ("cluster", callable(method.cluster), "a function of a problem and a setting"),
         ("private", isinstance(method.private, bool), "True or False"),
+        ("central", isinstance(method.central, bool), "True or False"),
         ("options", are_names, 'names of options, as in frozenset({"rounds"})'),
     ):
         if not holds:
@@ -246,6 +248,7 @@ def _method(algorithm: AnyAlgorithm, label: str, options: frozenset[str]) -> Met
         cluster=lambda problem, setting: _run(algorithm, problem, setting),
         options=options,
         private=algorithm.noise is not Noise.NONE,
+        central=algorithm.noise is Noise.NONE,
     )
 
 
@@ -257,6 +260,6 @@ METHODS = {
         _method(GLLOYD, "GLloyd", START_OPTIONS | FEDERATION_OPTIONS),
         _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS | FEDERATION_OPTIONS),
         _method(MOMENTLLOYD, "MomentLloyd", FEDERATION_OPTIONS),
-        Method(name="pe-means", label="PE-means", cluster=_pe_means),
+        Method(name="pe-means", label="PE-means", cluster=_pe_means, central=True),
     )
 }

@@ -37,6 +37,7 @@ FIXED = frozenset(
         *("status", "error", "n_iterations", "seconds"),
     )
 )
+CENTRAL = frozenset(("lloyd", "pe-means"))  # of earlier results, which do not say it
 _Key = tuple[str, str, float, tuple[tuple[str, str], ...], int, int]
 _Positive = Annotated[int, Meta(ge=1)]
 _Name = Annotated[str, Meta(min_length=1)]
@@ -156,13 +157,14 @@ def _measure(name: str, cell: Any) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
     """Content of a folder of results. figures : names as in the specification. labels : names of
-    methods in figures.
+    methods in figures. central : methods that run alike for every number of clients.
     """
 
     title: str
     rows: tuple[Row, ...]
     figures: tuple[str, ...] = ("curves",)
     labels: Mapping[str, str] = field(default_factory=dict)
+    central: frozenset[str] = CENTRAL
     specification: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # sentences for the reader: what of the folder could not be used
@@ -199,16 +201,13 @@ def read(folder: Path) -> Results:
         raise DataError(
             f"the specification of {folder}: figures is {figures!r:.80}; expected a list of names"
         )
-    labels = provenance.get("methods")
+    labels, central = (_table(provenance, name) for name in ("methods", "central"))
     return Results(
         title=str(spec.get("title", folder.resolve().name)),
         rows=tuple(found),
         figures=tuple(figures),
-        labels=(
-            {str(name): str(label) for name, label in labels.items()}
-            if isinstance(labels, dict)
-            else {}
-        ),
+        labels={name: str(label) for name, label in labels.items()},
+        central=CENTRAL | {name for name, is_central in central.items() if is_central is True},
         specification=specification,
         provenance=provenance,
         notes=tuple(notes),
@@ -229,9 +228,13 @@ def _specification(folder: Path, provenance: Mapping[str, Any]) -> tuple[str, di
             raise DataError(
                 f"{path} is not TOML ({error}); restore the specification that was run"
             ) from None
-    recorded = provenance.get("specification")
-    content = recorded.get("content") if isinstance(recorded, dict) else None
-    return "", content if isinstance(content, dict) else {}
+    return "", _table(_table(provenance, "specification"), "content")
+
+
+def _table(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a table inside JSON, empty if there is none."""
+    found = content.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _rows(folder: Path, notes: list[str]) -> list[Row]:

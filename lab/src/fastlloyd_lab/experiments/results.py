@@ -189,7 +189,10 @@ def _line(row: Cells) -> str:
 def _added(earlier: dict[str, Any], provenance: dict[str, Any]) -> dict[str, Any]:
     """The provenance of a folder to which another session adds."""
     kept = {name: earlier[name] for name in ("datasets", "sessions")}
-    both = {name: earlier.get(name, {}) | provenance.get(name, {}) for name in ("code", "methods")}
+    both = {
+        name: earlier.get(name, {}) | provenance.get(name, {})
+        for name in ("code", "methods", "central")
+    }
     # the oldest first, each once
     asked = [*earlier.get("earlier_specifications", []), earlier.get("specification")]
     before = [

@@ -218,7 +218,8 @@ def _progress(found: dict[str, Cells], every: list[Trial]) -> Progress:
 
 def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> dict[str, Any]:
     source = path.resolve().parent
-    methods = dict.fromkeys(trial.method_source for trial in every)
+    names = dict.fromkeys(trial.method_source for trial in every)
+    methods = [load_method(name, source) for name in names]
     # so that it equals what is read back
     as_json: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
     content = {name: value for name, value in as_json.items() if value is not None}
@@ -227,9 +228,8 @@ def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> d
         "fastlloyd": __version__,
         "specification": {"file": path.name, "quick": quick, "content": content},
         "code": {name: code_digest(name, source) for name in specifications.references(spec)},
-        "methods": {
-            method.name: method.label for method in (load_method(name, source) for name in methods)
-        },
+        "methods": {method.name: method.label for method in methods},
+        "central": {method.name: method.central for method in methods},
         "datasets": {},
         "libraries": {name: found for name in LIBRARIES if (found := _installed(name))},
         "machine": {

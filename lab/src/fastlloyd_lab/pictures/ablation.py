@@ -9,9 +9,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from fastlloyd.errors import DataError
-from fastlloyd.reports.figures import PALETTE, plain
+from fastlloyd.reports.figures import plain
 from fastlloyd_lab.experiments.measures import quantity
-from fastlloyd_lab.pictures.axes import Style, draw_ratios, numbered, spaced
+from fastlloyd_lab.pictures.axes import LOOKS, Style, draw_ratios, shade, spaced, styles
 from fastlloyd_lab.pictures.sheet import TEXT, Drawing, fitted, left_out, name_panel, runs, sheet
 from fastlloyd_lab.pictures.summaries import (
     Sample,
@@ -25,8 +25,8 @@ from fastlloyd_lab.pictures.summaries import (
 
 PANEL_HEIGHT = 2.3  # inches
 NAIVE = "glloyd"  # Gaussian noise without radius and postprocessing
-_COLOURS = {"none": PALETTE[1], "truncate": PALETTE[2], "fold": PALETTE[0]}
-_MARKS = {"none": "s", "truncate": "^", "fold": "o"}
+# shade of the method's colour, and mark
+_LOOKS = {"none": (0.55, "s"), "truncate": (-0.6, "^"), "fold": (0.0, "o")}
 _YES, _NO = ("true", "1", "yes"), ("false", "0", "no", "none", "")
 _Kind = tuple[str, str]  # postprocessing, clipping
 _Curve = list[tuple[float, Summary]]
@@ -88,10 +88,11 @@ def _draw(
     # private methods that take none of the swept options, averaged over the same sets: lines
     # without marks
     others = [each for each in pool if each not in {*swept, naive} and summaries.is_private(each)]
-    ratios = {each: ratio for each in others if (ratio := relative(pool[each], reference)).n}
+    every = styles(summaries)
     level = {
-        each: (replace(numbered(number), mark=""), ratio)
-        for number, (each, ratio) in enumerate(ratios.items())
+        each: (replace(every[each], mark=""), ratio)
+        for each in others
+        if (ratio := relative(pool[each], reference)).n
     }
     radii = sorted(
         {each.option("radius") for each in swept}, key=lambda radius: (radius != "step", radius)
@@ -99,9 +100,9 @@ def _draw(
     panels_of = {radius: _curves(radius, own, reference) for radius in radii}
     kinds = sorted(
         {kind for curves in panels_of.values() for kind in curves},
-        key=lambda kind: (place(kind[0], _COLOURS), kind),
+        key=lambda kind: (place(kind[0], _LOOKS), kind),
     )
-    looks = {kind: _style(kind, number) for number, kind in enumerate(kinds)}
+    looks = {kind: _style(kind) for kind in kinds}
     title = (
         f"{quantity(measure).title} relative to no radius and no postprocessing, epsilon"
         f" {epsilon:g}"
@@ -159,15 +160,13 @@ def _alpha(variant: Variant) -> float:
         raise DataError(f"figure 'ablation': alpha is {text!r:.80}; expected a number") from None
 
 
-def _style(kind: _Kind, number: int) -> Style:
-    """Colour and mark say the postprocessing, dashes and open marks the clipping."""
+def _style(kind: _Kind) -> Style:
+    """Return the look of a line: shade and mark of the postprocessing, dashes of the clipping."""
     postprocessing, clipping = kind
-    dashes: tuple[int, tuple[float, ...]] = (0, (4, 2)) if clipping in _NO else (0, ())
-    if postprocessing not in _COLOURS:
-        return Style(numbered(number).colour, dashes, numbered(number).mark)
-    return Style(
-        _COLOURS[postprocessing], dashes, _MARKS[postprocessing], 4.4, is_open=clipping in _NO
-    )
+    part, mark = _LOOKS.get(postprocessing, (0.75, "D"))
+    off = clipping in _NO
+    dashes: tuple[int, tuple[float, ...]] = (0, (4, 2)) if off else (0, ())
+    return Style(shade(LOOKS["fastlloyd"].colour, part), dashes, mark, 4.4, is_open=off)
 
 
 def _label(kind: _Kind) -> str:

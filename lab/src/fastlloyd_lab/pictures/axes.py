@@ -3,19 +3,21 @@ of a method looks.
 
 What lies far from all the rest, as a method that reaches a reference exactly, would press the
 curves into a line; it is off the axis, marked at the axis's edge and said at the foot. A method
-looks the same in every figure of an experiment, told apart by colour, dashes and marks.
+keeps its colour in every figure, and its lines differ in shade, dashes and marks.
 """
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fastlloyd.reports.figures import PALETTE
-from fastlloyd_lab.pictures.sheet import TICK, width
-from fastlloyd_lab.pictures.summaries import Summaries, Summary, Variant
+from fastlloyd_lab.pictures.sheet import SMALL, TICK, name_panel, width
+from fastlloyd_lab.pictures.summaries import DataSet, Summaries, Summary, Variant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +29,7 @@ _REACH = 3.0  # by which factor beyond its mean an interval can widen a logarith
 _MARGIN = 0.06  # of the axis
 _LARGEST = 1e300  # what an axis can reach
 _APART = 0.028  # inches between two numbers of an axis
-_BLUE, _VERMILION, _GREEN, _PURPLE, _SKY, _ORANGE, _BLACK, _VIOLET = PALETTE
+_BLUE, _VERMILION, _GREEN, _PURPLE, _SKY, _ORANGE, _BLACK, *_ = PALETTE
 _Dashes = tuple[int, tuple[float, ...]]
 _SOLID: _Dashes = (0, ())
 Points = Sequence[tuple[float, Summary]]
@@ -89,7 +91,9 @@ def mark_decades(panel: "Axes", low: float, high: float) -> None:
 
     panel.set_yscale("log")
     panel.yaxis.set_major_locator(FixedLocator(logarithmic_marks(low, high)))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: re.sub(r"e\+0?", "e", f"{value:g}"))
+    )
     panel.yaxis.set_minor_locator(NullLocator())
     panel.yaxis.set_minor_formatter(NullFormatter())
 
@@ -218,41 +222,53 @@ class Style:
         return Line2D([], [], **self.of_line())
 
 
-_OF_THE_PAPER = {
+LOOKS = {
     "lloyd": Style(_BLACK, (0, (1, 1.5)), ""),
     "sulloyd": Style(_VERMILION, (0, (5, 2)), "s", 5.0, is_open=True),
     "glloyd": Style(_GREEN, (0, (6, 1.5, 1, 1.5)), "^", 5.6, is_open=True),
     "fastlloyd": Style(_BLUE, _SOLID, "o", 3.0),
+    "momentlloyd": Style(_PURPLE, (0, (3, 1.5)), "D", 4.6, is_open=True),
+    "pe-means": Style(_ORANGE, (0, (8, 2)), "v"),
 }
-_FREE = (
-    Style(_PURPLE, (0, (3, 1.5)), "D", 4.6, is_open=True),
-    Style(_ORANGE, (0, (8, 2)), "v"),
-    Style(_SKY, (0, (4, 1, 1, 1, 1, 1)), "P", 5.6, is_open=True),
-    Style(_VIOLET, _SOLID, "X"),
-)
-_MARKS = ("*", "<", ">", "h", "d", "p", "8")
+"""The look of each method by its name in results, the same in every figure."""
+_OTHERS = (_SKY, "#7818D8", "#603000")  # violet and brown: colours of methods of users
+_MARKS = ("P", "X", "*", "<", ">", "h", "d", "p", "8")
+_DASHES: tuple[_Dashes, ...] = ((0, (4, 1, 1, 1, 1, 1)), _SOLID, (0, (3, 1.5)), (0, (8, 2)))
+_SHADES = (-0.5, 0.5, -0.25, 0.7)  # parts of white, or of black where negative
+
+
+def shade(colour: str, part: float) -> str:
+    """Return the colour mixed with this part of white, or with -part of black."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    goal = 1.0 if part > 0 else 0.0
+    red, green, blue = (value + abs(part) * (goal - value) for value in to_rgb(colour))
+    return to_hex((red, green, blue))
 
 
 def styles(summaries: Summaries) -> dict[Variant, Style]:
-    """The style of every line; the first variant of a method of the paper has that method's own."""
-    taken: dict[Variant, Style] = {}
+    """Return the style of every line: the first variant of a method has the look of the method,
+    the others have shades of its colour.
+    """
+    looks: dict[Variant, Style] = {}
+    colours: dict[str, str] = {name: look.colour for name, look in LOOKS.items()}
+    n_variants: Counter[str] = Counter()
     for variant in summaries.variants:
-        if variant.method in _OF_THE_PAPER and not any(
-            other.method == variant.method for other in taken
-        ):
-            taken[variant] = _OF_THE_PAPER[variant.method]
-    others = (variant for variant in summaries.variants if variant not in taken)
-    return taken | {variant: numbered(number) for number, variant in enumerate(others)}
-
-
-def numbered(number: int) -> Style:
-    """Styles without end: those that are left first, then colours once more with other marks."""
-    if number < len(_FREE):
-        return _FREE[number]
-    again, place = divmod(number, len(PALETTE))
-    return Style(
-        PALETTE[place], _FREE[number % len(_FREE)].dashes, _MARKS[(number + again) % len(_MARKS)]
-    )
+        method, earlier = variant.method, n_variants[variant.method]
+        n_variants[method] += 1
+        if method in LOOKS and not earlier:
+            looks[variant] = LOOKS[method]
+            continue
+        colour = colours.setdefault(method, _OTHERS[(len(colours) - len(LOOKS)) % len(_OTHERS)])
+        number = sum(look not in LOOKS.values() for look in looks.values())
+        looks[variant] = Style(
+            shade(colour, _SHADES[(earlier - 1) % len(_SHADES)]) if earlier else colour,
+            _DASHES[number % len(_DASHES)],
+            _MARKS[number % len(_MARKS)],
+            4.6,
+            is_open=number % 2 == 0,
+        )
+    return looks
 
 
 def legend(summaries: Summaries, variants: list[Variant]) -> dict[str, Any]:
@@ -267,9 +283,21 @@ def legend(summaries: Summaries, variants: list[Variant]) -> dict[str, Any]:
     }
 
 
-def grid(panel: "Axes", axis: Literal["both", "x"] = "both") -> None:
+def name_set(panel: "Axes", dataset: DataSet, inches: float) -> None:
+    """Write the name and the shape of a set above its panel, in at most so many inches."""
+    name_panel(panel, dataset.name, inches, pad=12)
+    numbers = f"N={dataset.n_records:,}  d={dataset.n_features:,}  k={dataset.n_clusters:,}"
+    shapes = (numbers, numbers.replace("  ", " "), numbers.replace("  ", " ").replace(",", ""))
+    shape = next((each for each in shapes if width(each, SMALL) <= inches), shapes[-1])
+    panel.annotate(
+        shape, (0.5, 1), (0, 3), xycoords="axes fraction", textcoords="offset points",
+        fontsize=SMALL, color="#555555", ha="center",
+    )  # fmt: skip
+
+
+def grid(panel: "Axes") -> None:
     """Faint lines behind whatever is drawn."""
-    panel.grid(axis=axis, color="#E2E2E2", linewidth=0.5)
+    panel.grid(color="#E2E2E2", linewidth=0.5)
     panel.set_axisbelow(True)
 
 

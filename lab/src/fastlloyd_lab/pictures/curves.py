@@ -178,7 +178,7 @@ def _span(values: Sequence[float]) -> str:
 def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, axes.Style], inches: float) -> None:
     lines = [(looks[variant], curves.means(variant)) for variant in curves.points]
     axes.draw_lines(panel, lines)
-    _name(panel, curves.dataset, inches)
+    axes.name_set(panel, curves.dataset, inches + 0.8 * _NUMBERS)
     axes.grid(panel)
     axes.label_ticks(panel, curves.epsilons, inches)
     if curves.scale is None:
@@ -233,16 +233,3 @@ def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
             color=colour,
             va="center",
         )
-
-
-def _name(panel: "Axes", dataset: DataSet, inches: float) -> None:
-    """Name and shape of the set above the panel."""
-    room = inches + 0.8 * _NUMBERS
-    sheet.name_panel(panel, dataset.name, room, pad=12)
-    numbers = f"N={dataset.n_records:,}  d={dataset.n_features:,}  k={dataset.n_clusters:,}"
-    shapes = (numbers, numbers.replace("  ", " "), numbers.replace("  ", " ").replace(",", ""))
-    shape = next((each for each in shapes if sheet.width(each, sheet.SMALL) <= room), shapes[-1])
-    panel.annotate(
-        shape, (0.5, 1), (0, 3), xycoords="axes fraction", textcoords="offset points",
-        fontsize=sheet.SMALL, color="#555555", ha="center",
-    )  # fmt: skip

@@ -5,56 +5,66 @@ paper).
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.reports.figures import PALETTE, plain
-from fastlloyd_lab.pictures.axes import grid, numbered
-from fastlloyd_lab.pictures.sheet import TEXT, TICK, Drawing, fitted, sheet
-from fastlloyd_lab.pictures.summaries import Summaries, place
+from fastlloyd_lab.pictures.axes import (
+    LOOKS,
+    Style,
+    grid,
+    mark_decades,
+    name_set,
+    shade,
+)
+from fastlloyd_lab.pictures.sheet import TEXT, WIDTH, Drawing, sheet
+from fastlloyd_lab.pictures.summaries import DataSet, Summaries, place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MARK_HEIGHT, LEAST_ROW = 0.085, 0.3  # inches
+ACROSS = 5  # panels
+PANEL_HEIGHT = 1.25  # inches
 PUBLISHED = "published-"  # how the transport of such a row begins
 FOOT = (
-    "Per iteration; long axes are logarithmic; bars: 95% intervals. Hollow: published figures,"
-    " taken on other machines."
+    "Per iteration, on logarithmic axes; bars: 95% intervals. Hollow: published figures, taken on"
+    " other machines."
 )
 _NEEDED = ("transport", "clients", "dataset", "n", "k", "d", "latency_ms", "runtime_ms")
-_LABELS = {
-    "mpi": "MPI", "grpc": "gRPC", "mpyc": "MPyC",
-    "mpi-momentlloyd": "MPI, MomentLloyd", "grpc-momentlloyd": "gRPC, MomentLloyd",
-    "published-fastlloyd": "FastLloyd, published",
-    "published-mohassel": "Mohassel et al., published",
-}  # fmt: skip
+_FAST, _MOMENT = LOOKS["fastlloyd"].colour, LOOKS["momentlloyd"].colour
+# colours tell methods apart, marks how messages travel
 _LOOKS = {
-    "mpi": (PALETTE[0], "o"), "grpc": (PALETTE[2], "^"), "mpyc": (PALETTE[6], "D"),
-    "published-fastlloyd": (PALETTE[0], "s"), "published-mohassel": (PALETTE[1], "v"),
-}  # fmt: skip
+    "mpi": ("FastLloyd over MPI", _FAST, "o"),
+    "grpc": ("FastLloyd over gRPC", _FAST, "^"),
+    "mpi-momentlloyd": ("MomentLloyd over MPI", _MOMENT, "o"),
+    "grpc-momentlloyd": ("MomentLloyd over gRPC", _MOMENT, "^"),
+    "mpyc": ("Lloyd on shares, MPyC", LOOKS["lloyd"].colour, "D"),
+    "published-fastlloyd": ("FastLloyd, published", _FAST, "s"),
+    "published-mohassel": ("Mohassel et al., published", "#603000", "v"),
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Series:
-    """What one mark stands for; bits of the ring are empty where there is none, or one for all."""
+    """One line. ring_bits : bits of the ring, or empty if there is none."""
 
     transport: str
-    clients: int
     ring_bits: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """A row of the table. shape : name, records, clusters, dimensions. runtime_ms, n_bytes :
-    (value, low, high).
-    """
+    """A row of the table. runtime_ms, n_bytes : (value, low, high), or None if unknown."""
 
     series: Series
-    shape: tuple[str, int, int, int]
+    clients: int
+    dataset: DataSet
     latency_ms: float
     runtime_ms: tuple[float, float, float]
-    n_bytes: float | None
+    n_bytes: tuple[float, float, float] | None
+
+    def of(self, kind: int) -> tuple[float, float, float] | None:
+        """Return the runtime (0) or the bytes (1)."""
+        return (self.runtime_ms, self.n_bytes)[kind]
 
 
 def draw(summaries: Summaries) -> list[Drawing]:
@@ -86,108 +96,102 @@ def _cost(row: Mapping[str, str], number: int) -> Cost:
     try:
         runtime = float(row["runtime_ms"])
         return Cost(
-            series=Series(row["transport"], int(row["clients"]), row.get("ring_bits", "")),
-            shape=(row["dataset"], int(row["n"]), int(row["k"]), int(row["d"])),
+            series=Series(row["transport"], row.get("ring_bits", "")),
+            clients=int(row["clients"]),
+            dataset=DataSet(
+                name=row["dataset"],
+                n_records=int(row["n"]),
+                n_features=int(row["d"]),
+                n_clusters=int(row["k"]),
+            ),
             latency_ms=float(row["latency_ms"]),
             runtime_ms=(
                 runtime,
                 float(row.get("low") or runtime),
                 float(row.get("high") or runtime),
             ),
-            n_bytes=float(row["bytes"]) if row.get("bytes") else None,
+            n_bytes=(float(row["bytes"]),) * 3 if row.get("bytes") else None,
         )
     except ValueError as error:
         raise DataError(f"{where} has a cell that is no number ({error})") from None
 
 
 def _draw(costs: Sequence[Cost], latency: float, suffix: str) -> Drawing:
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-
-    shapes = list(dict.fromkeys(cost.shape for cost in costs))
+    """Draw two rows of panels for every five sets: runtimes, and below them bytes."""
+    sets = list(dict.fromkeys(cost.dataset for cost in costs))
     series = sorted({cost.series for cost in costs}, key=_rank)
-    looks = _looks(series)
-    row_height = max(LEAST_ROW, MARK_HEIGHT * (len(series) + 1))
+    looks = {each: _look(each, series) for each in series}
     title = f"Runtime and bytes of one iteration, latency {latency:g} ms"
-    legend = {
-        _label(each, series): Line2D([], [], markersize=4.5, **look) for each, look in looks.items()
-    }
-    figure, (runtime, traffic) = sheet(
-        title, 0.5 + row_height * len(shapes), (1, 2), legend, [FOOT]
-    )
-    for panel, label in ((runtime, "runtime, ms"), (traffic, "bytes of all clients")):
-        _rows(panel, shapes)
-        panel.set_xlabel(label, fontsize=TEXT)
-    traffic.set_yticklabels([])
-    for cost in costs:
-        row = len(shapes) - 1 - shapes.index(cost.shape)
-        height = row + 0.42 - 0.84 * (series.index(cost.series) + 0.5) / len(series)
-        value, low, high = cost.runtime_ms
-        look = looks[cost.series]
-        runtime.plot([low, high], [height, height], color=look["color"], linewidth=1)
-        runtime.plot([value], [height], markersize=4, **look)
-        if cost.n_bytes:
-            traffic.plot([cost.n_bytes], [height], markersize=4, **look)
-    for panel in (runtime, traffic):
-        low, high = panel.get_xlim()
-        if low > 0 and math.floor(math.log10(high)) <= math.ceil(math.log10(low)):
-            # fewer than two powers of ten: no logarithmic axis
-            panel.xaxis.set_major_locator(MaxNLocator(nbins=4))
-            continue
-        panel.set_xscale("log")
-        panel.xaxis.set_major_locator(LogLocator(numticks=6))
-        panel.xaxis.set_minor_locator(NullLocator())
+    legend = {label: style.sample() for label, style in looks.values()}
+    across = min(ACROSS, len(sets))
+    shape = (2 * math.ceil(len(sets) / across), across)
+    figure, panels = sheet(title, PANEL_HEIGHT, shape, legend, [FOOT])
+    clients = sorted({cost.clients for cost in costs})
+    styles = {each: style for each, (_, style) in looks.items()}
+    for kind, unit in enumerate(("ms", "bytes")):
+        values = [value for cost in costs if (value := cost.of(kind))]
+        for at, dataset in enumerate(sets if values else []):
+            panel = panels[(2 * (at // across) + kind) * across + at % across]
+            shown = [cost for cost in costs if cost.dataset == dataset]
+            _panel(panel, shown, kind, styles, clients)
+            least, most = min(low for _, low, _ in values), max(high for *_, high in values)
+            room = max((most / least) ** 0.08, 1.5)
+            mark_decades(panel, least / room, most * room)
+            panel.set_ylim(least / room, most * room)
+            if kind == 0:
+                name_set(panel, dataset, WIDTH / across - 0.2)
+            else:
+                panel.set_xlabel("clients", fontsize=TEXT)
+            if at % across == 0:
+                panel.set_ylabel(unit, fontsize=TEXT)
+            else:
+                panel.set_yticklabels([])
+    for panel in panels:
+        if not panel.lines:
+            panel.remove()
     return Drawing(name=f"overhead{suffix}", title=title, caption=f"{title}. {FOOT}", figure=figure)
 
 
+def _panel(
+    panel: "Axes",
+    costs: Sequence[Cost],
+    kind: int,
+    styles: Mapping[Series, Style],
+    clients: Sequence[int],
+) -> None:
+    """Draw costs against numbers of clients, the lines a little beside each other."""
+    for number, (series, style) in enumerate(styles.items()):
+        beside = 0.7 * ((number + 0.5) / len(styles) - 0.5)
+        points = sorted(
+            (clients.index(cost.clients) + beside, value)
+            for cost in costs
+            if cost.series == series and (value := cost.of(kind))
+        )
+        panel.plot([x for x, _ in points], [value for _, (value, *_) in points], **style.of_line())
+        for x, (_, low, high) in points:
+            panel.plot([x, x], [low, high], color=style.colour, linewidth=1)
+    panel.set_xlim(-0.5, len(clients) - 0.5)
+    panel.set_xticks(range(len(clients)), [str(n) for n in clients])
+    grid(panel)
+
+
 def _rank(series: Series) -> tuple[bool, int, Series]:
-    padded = Series(series.transport, series.clients, series.ring_bits.zfill(4))
-    return series.transport.startswith(PUBLISHED), place(series.transport, _LABELS), padded
+    padded = Series(series.transport, series.ring_bits.zfill(4))
+    return series.transport.startswith(PUBLISHED), place(series.transport, _LOOKS), padded
 
 
-def _label(series: Series, all_series: Sequence[Series]) -> str:
-    name = _LABELS.get(series.transport, series.transport)
-    if series.transport.startswith(PUBLISHED):
-        return name
-    same = [each for each in all_series if each.transport == series.transport]
-    parts = [f"{series.clients} clients"]
-    if len({each.ring_bits for each in same}) > 1 and series.ring_bits:
-        parts.append(f"{series.ring_bits} bits")
-    return f"{name}, {', '.join(parts)}"
-
-
-def _looks(series: Sequence[Series]) -> dict[Series, dict[str, Any]]:
-    """Keywords of marks: published figures are hollow; the first series of a transport has that
-    transport's look.
-    """
-    found: dict[Series, dict[str, Any]] = {}
-    others = 0
-    for each in series:
-        if each.transport in _LOOKS and not any(
-            other.transport == each.transport for other in found
-        ):
-            colour, mark = _LOOKS[each.transport]
-        else:
-            style = numbered(others)
-            colour, mark, others = style.colour, style.mark, others + 1
-        face = "white" if each.transport.startswith(PUBLISHED) else colour
-        found[each] = {
-            "color": colour,
-            "marker": mark,
-            "markerfacecolor": face,
-            "linestyle": "none",
-        }
-    return found
-
-
-def _rows(panel: "Axes", shapes: Sequence[tuple[str, int, int, int]]) -> None:
-    """A row for each set, the first on top, with lines between them."""
-    labels = [
-        f"{fitted(name, TICK, 1.2)}  N={n:,}  k={k}  d={d}" for name, n, k, d in reversed(shapes)
-    ]
-    panel.set_yticks(range(len(shapes)), [plain(label) for label in labels])
-    panel.set_ylim(-0.5, len(shapes) - 0.5)
-    panel.tick_params(axis="y", length=0)
-    for edge in range(1, len(shapes)):
-        panel.axhline(edge - 0.5, color="#E2E2E2", linewidth=0.5, zorder=0)
-    grid(panel, "x")
+def _look(series: Series, all_series: Sequence[Series]) -> tuple[str, Style]:
+    """Return the label of a line and its style: smaller rings in a lighter shade."""
+    name, colour, mark = _LOOKS.get(series.transport, (series.transport, "#999999", "P"))
+    bits = [each.ring_bits for each in all_series if each.transport == series.transport]
+    is_second = len(bits) > 1 and series.ring_bits != bits[-1]
+    return (
+        f"{name}, {series.ring_bits} bits" if len(bits) > 1 and series.ring_bits else name,
+        Style(
+            shade(colour, 0.5) if is_second else colour,
+            (0, (2, 1.5)) if is_second else (0, ()),
+            "d" if is_second else mark,
+            4.0,
+            is_open=series.transport.startswith(PUBLISHED),
+        ),
+    )

@@ -200,15 +200,19 @@ class Summaries:
 
     @classmethod
     def of(cls, results: Results) -> "Summaries":
-        """Index the rows of a folder."""
+        """Index the rows of a folder.
+
+        A method that runs centrally has one client, whatever its rows say. If rows then belong to
+        one trial, the first is kept.
+        """
         index: dict[tuple[str, Variant], dict[float, dict[int, Row]]] = defaultdict(
             lambda: defaultdict(dict)
         )
         shapes: dict[str, DataSet] = {}
         for row in results.rows:
-            index[row.dataset, Variant(row.method, row.options, row.clients)][row.epsilon][
-                row.run
-            ] = row
+            clients = 1 if row.method in results.central else row.clients
+            variant = Variant(row.method, row.options, clients)
+            index[row.dataset, variant][row.epsilon].setdefault(row.run, row)
             if (
                 row.dataset not in shapes or not shapes[row.dataset].n_clusters
             ):  # 0: it failed before the set was known
