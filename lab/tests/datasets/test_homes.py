@@ -209,7 +209,7 @@ def test_loading_never_asks_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
         return imported(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", watch)
-    for name in ("iris", "mnist", "g2-512-100"):
+    for name in ("lsun", "mnist", "g2-512-100"):
         with pytest.raises(DataError, match=f"fastlloyd datasets fetch {name}"):
             load(name)
 

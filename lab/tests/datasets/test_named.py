@@ -98,11 +98,11 @@ def test_all_sets_that_are_not_at_hand_are_named_with_how_to_get_them_and_no_rec
 ) -> None:
     (data / "pairs.csv.gz").write_bytes(b"not looked into")
     (data / "triples.csv.gz").unlink()
-    wanted = ["pairs", "triples", "s1", "made-3", "iris", "s1"]
-    assert absent(wanted) == ["triples", "s1", "iris"]
+    wanted = ["pairs", "triples", "s1", "made-3", "lsun", "s1"]
+    assert absent(wanted) == ["triples", "s1", "lsun"]
     sentence = refusal(lambda: check_at_hand(wanted))
     assert (
-        "not on this machine: 's1', 'iris'; get them with `fastlloyd datasets fetch s1 iris`"
+        "not on this machine: 's1', 'lsun'; get them with `fastlloyd datasets fetch s1 lsun`"
         in sentence
     )
     assert (
@@ -121,8 +121,8 @@ def test_without_the_variable_there_is_the_catalogue(
     else:
         monkeypatch.setenv("FASTLLOYD_DATA", folder)
     assert names() == tuple(CATALOGUE)
-    assert n_clusters("iris") == 3
-    assert "set the environment variable FASTLLOYD_DATA" in refusal(lambda: load("iris"))
+    assert n_clusters("lsun") == 3
+    assert "set the environment variable FASTLLOYD_DATA" in refusal(lambda: load("lsun"))
 
 
 def test_a_folder_without_a_manifest_is_refused(
@@ -205,7 +205,7 @@ def test_the_folder_comes_before_all_other_homes(data: Path) -> None:
     assert names().count("wine") == 1
 
 
-def test_wine_is_scikit_learns_and_iris_is_not(no_folder: None) -> None:
+def test_wine_is_scikit_learns_and_iris_is_but_for_three_cells(no_folder: None) -> None:
     sklearn_datasets = pytest.importorskip(
         "sklearn.datasets", reason="the bundled data sets ship with scikit-learn"
     )
@@ -216,13 +216,20 @@ def test_wine_is_scikit_learns_and_iris_is_not(no_folder: None) -> None:
     iris = sklearn_datasets.load_iris().data
     assert values_digest(iris).startswith("78ac7575")
     assert "78ac7575" in CATALOGUE["iris"].changes
-    assert "is not on this machine" in refusal(lambda: load("iris"))
     iris[34, 3], iris[37, 1:3] = 0.1, (3.1, 1.5)  # the three cells that the catalogue names
     assert values_digest(iris) == CATALOGUE["iris"].digest
-    put_in_cache("iris", iris)
     table = load("iris")
+    assert table.source == "sklearn.datasets.load_iris"
     assert table.columns == ("x1", "x2", "x3", "x4")
     assert np.array_equal(table.values, iris)
+
+
+def test_without_scikit_learn_its_sets_are_fetched(
+    no_folder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "find_spec", lambda _: None)
+    assert absent(["iris", "wine"]) == ["iris", "wine"]
+    assert "fastlloyd datasets fetch iris" in refusal(lambda: load("iris"))
 
 
 def test_a_copy_of_scikit_learn_with_other_values_is_no_home(

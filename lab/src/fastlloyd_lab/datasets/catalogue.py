@@ -45,7 +45,8 @@ class DataSet:
 
     n_records, n_features : its shape; n_clusters : how many clusters are usually asked of it;
     digest : `values_digest` of its records in their order; bundled : the function of
-    sklearn.datasets that has the same values, if one does; homes : where it can be fetched from,
+    sklearn.datasets that has the set, if one does; corrected : cells in which that copy differs,
+    each a record and a feature, from 1, and the value; homes : where it can be fetched from,
     tried in this order. The others are sentences.
     """
 
@@ -60,6 +61,7 @@ class DataSet:
     licence: str = "not stated"
     changes: str = "none"
     bundled: str | None = None
+    corrected: tuple[tuple[int, int, float], ...] = ()
 
 
 def values_digest(values: npt.NDArray[np.float64]) -> str:

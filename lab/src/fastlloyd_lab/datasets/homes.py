@@ -19,6 +19,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -105,10 +106,12 @@ def find(entry: DataSet) -> Table:
     Raises DataError if the set is not on this machine. The message says how to get the set. Also
     raises DataError if the cached file contains other values.
     """
-    if entry.bundled is not None:
+    if _is_bundled(entry):
         from sklearn import datasets
 
-        values = np.ascontiguousarray(getattr(datasets, entry.bundled)().data, dtype=np.float64)
+        values = np.array(getattr(datasets, str(entry.bundled))().data, dtype=np.float64, order="C")
+        for record, feature, value in entry.corrected:
+            values[record - 1, feature - 1] = value
         if values_digest(values) == entry.digest:
             columns = tuple(f"x{i}" for i in range(1, entry.n_features + 1))
             return Table(values=values, columns=columns, source=f"sklearn.datasets.{entry.bundled}")
@@ -133,9 +136,13 @@ def home_here(entry: DataSet) -> str | None:
 
     No records are read.
     """
-    if entry.bundled is not None:
+    if _is_bundled(entry):
         return "scikit-learn"
     return "cache" if cache_file(entry).is_file() else None
+
+
+def _is_bundled(entry: DataSet) -> bool:
+    return entry.bundled is not None and find_spec("sklearn") is not None
 
 
 def fetch(entry: DataSet) -> Path:
