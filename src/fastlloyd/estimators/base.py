@@ -1,9 +1,9 @@
-"""Base class of the estimators: scikit-learn's conventions around one fit of the central model.
+"""Base class of the estimators: one fit of the central model, by the conventions of scikit-learn.
 
-Private: `cluster_centers_`, `noisy_counts_` and everything computed from them. Not private:
-`labels_`, `score` and all else that reads the records again without noise. `labels_` is the only
-exact attribute of a fitted estimator. It is returned when asked for by name, and left out of
-pickles, copies and the tables of attributes that notebooks draw.
+The guarantee covers `cluster_centers_`, `noisy_counts_` and everything computed from them. It does
+not cover `labels_`, `score` and other outputs that read the records again without noise. `labels_`
+is the only exact attribute of a fitted estimator. It is returned only if its name is used. Pickles,
+copies and the tables of attributes in notebooks leave it out.
 """
 
 # signatures in short: help and ? show what is written here, not what it stands for
@@ -98,7 +98,7 @@ _OF_ONE_FIT = "labels_", "_split", "noisy_loss_", "noisy_loss_std_", "privacy_sp
 
 
 class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
-    """Base of all estimators of private k-means; a subclass names the algorithm and its own
+    """Base class of all estimators of private k-means. A subclass names its algorithm and adds
     parameters.
     """
 
@@ -110,15 +110,18 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
-        """The fitted estimator of a result that a command left (`fit`, `simulate`, `join`): it can
-        predict, transform and plot.
+        """Return the fitted estimator of a result that `fit`, `simulate` or `join` wrote. This
+        spends nothing.
 
-        folder : with centroids.json, the settings and privacy.json. All attributes of a fitted
-        estimator are there but labels_, which no result holds. Parameters are those that a fit with
-        the same settings in the central model needs; features have the names of the file, unless it
-        had none (x1, x2, ...). Spends nothing.
-        Raises PlanError if the settings were changed, DataError if the folder is no whole result or
-        one of another algorithm.
+        The estimator can predict, transform and plot. It has all attributes of a fitted estimator
+        but `labels_`, because a result has no labels. Its parameters are those of a central fit
+        with the same settings. Features have the names of the file, or x1, x2, ... if the file has
+        none.
+
+        folder : folder with centroids.json, the settings and privacy.json.
+
+        Raises PlanError if the settings were changed. Raises DataError if the folder is not a
+        complete result, or is the result of another algorithm.
         """
         path = Path(folder)
         stored = StoredResult.read(path)
@@ -154,7 +157,11 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
 
     @classmethod
     def _parameters(cls, m: Any, *, has_names: bool) -> dict[str, Any]:
-        """Return the parameters from which a fit would design this mechanism."""
+        """Return the parameters of an estimator whose fit would design this mechanism.
+
+        m : mechanism.
+        has_names : whether the features have names, so that bounds are given by name.
+        """
         ends = zip(m.domain.lower, m.domain.upper, strict=True)
         bounds = (
             dict(zip(m.domain.features, ends, strict=True))
@@ -178,13 +185,17 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         }
 
     def plot(self, X: ArrayLike | None = None) -> Figure:
-        """The picture of the result, as the commands write it: noisy centroids with what the noise
-        may have moved them.
+        """Return a matplotlib Figure of the noisy centroids, with bars or ellipses for their
+        errors.
 
-        X : records to draw as well, which makes the picture NOT PRIVATE, as it then says; None:
-        noisy numbers only, so that it may be shown wherever `cluster_centers_` may. Returns a
-        matplotlib Figure, which a notebook shows and `savefig` saves. Raises OutputError if
-        matplotlib is not installed.
+        A notebook shows the figure, and `savefig` saves it. It is the picture that the commands
+        write.
+
+        X : records to draw as well, or None. With X the picture is NOT PRIVATE, and says so.
+            Without X it contains noisy numbers only, and may be shown wherever `cluster_centers_`
+            may.
+
+        Raises OutputError if matplotlib is not installed.
         """
         check_is_fitted(self)
         drawn = Picture.of(
@@ -211,27 +222,38 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         groups: Any = None,
         **unknown: object,
     ) -> Self:
-        """Cluster the records privately.
+        """Cluster the records with the guarantee of the class, and return this estimator.
 
-        X : array or data frame (n_samples, n_features), finite real numbers by their declared types
-        (docs/input.md). Values outside the bounds are clipped. y is ignored. There is no
-        sample_weight: a weight would multiply what one record can change. groups : whose rows these
-        are, one id for each, text or integers (n_samples,), with the index of X if both are of
-        pandas. All rows of one id are then protected together, as one person. n_records,
-        n_expected, delta and noisy_counts_ then speak of persons (docs/how-to/several-rows.md). Set
-        unit="person" too, so that a fit without them is refused. X of Dask (a data frame, or an
-        array) stays on the cluster that this process is connected to, whose workers see records and
-        exact sums. bounds must be stated, and n_records but for replace_one. There are no `labels_`
-        then, which would take one more pass: `X.map_partitions(model.predict)` has them. Warns
-        PrivacyLeakWarning naming each public parameter that had to be taken from X, and
-        WeakGuaranteeWarning if delta is above 1 / (100 n_records). Warns ClippedRecordsWarning,
-        which is for the owner of X only, if 2 % or more of the values of a feature lie outside the
-        bounds. Warns NoisyResultWarning, which the guarantee covers, if the noise dominates the
-        centroids or some of them may be farther from their records than their standard errors say
-        (`cluster_status_`). Raises DataError, PlanError or BudgetError, or Problems for several
-        faults (all ValueErrors); TypeError on sparse X and on any other keyword. With dataset
-        BudgetError too if its limits do not hold the fit, and StateError if the ledger cannot be
-        written.
+        X : array or data frame (n_samples, n_features) of finite real numbers, by their declared
+            types (docs/input.md). Values outside the bounds are clipped.
+        y : ignored.
+        groups : id of the person of each row, text or integers (n_samples,), or None. All rows of
+            one id are protected together, as one person. n_records, n_expected, delta and
+            noisy_counts_ then count persons (docs/how-to/several-rows.md). Set unit="person" too,
+            so that a fit without groups is refused. If X and groups are pandas objects, their
+            indexes must be equal.
+
+        There is no sample_weight, because a weight would multiply the influence of one record.
+
+        X may be a Dask data frame or array. Its records then stay on the connected cluster, whose
+        workers see records and exact sums. bounds must be stated, and also n_records, unless the
+        relation is replace_one. `labels_` would take one more pass, so it is not set;
+        `X.map_partitions(model.predict)` returns the labels.
+
+        Warnings about the guarantee: PrivacyLeakWarning names each public parameter that was taken
+        from X. WeakGuaranteeWarning says that delta is above 1 / (100 n_records), or that epsilon
+        is large.
+
+        Warnings about the result: ClippedRecordsWarning says that 2 % or more of the values of a
+        feature lie outside the bounds. It is exact, so it is for the owner of X only.
+        NoisyResultWarning says that the noise dominates the centroids, or that some standard errors
+        cannot be relied on (`cluster_status_`). It follows from noisy answers. UncountedFitWarning
+        says that no ledger counts the fit.
+
+        Raises DataError, PlanError or BudgetError for one fault, and Problems for several. All of
+        them are ValueErrors. Raises TypeError for sparse X and for an unknown keyword. With
+        `dataset`, raises BudgetError if the fit exceeds the limits of the data set, and StateError
+        if the ledger cannot be written. If fit fails, the estimator stays as it was.
         """
         self._refuse("fit", unknown)
         # this model is as it was until all is done, however that ends
@@ -244,7 +266,9 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         return self
 
     def _fit(self, X: Any, groups: Any) -> list[Warning]:
-        """Fit this model, which no caller has yet, and return the warnings for the caller."""
+        """Fit this new copy of the estimator, and return the warnings that the caller
+        must issue.
+        """
         check_numbers(vars(self))
         account = account_of(self.dataset, self.__dict__.get(BELONGS_TO, NOT_KNOWN), self._name)
         persons = self._persons(groups)
@@ -274,7 +298,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         return [*uncounted, *clipped, *map(NoisyResultWarning, doubts)]
 
     def _warn_before(self, prepared: PreparedFit[Any]) -> None:
-        """Warn of a guarantee that does not hold, or is weak, before anything is spent."""
+        """Warn of a guarantee that does not hold, or that is weak, before any budget is spent."""
         if prepared.leaks and prepared.has_noise:
             warnings.warn(
                 f"{'; '.join(prepared.leaks)}. privacy_spent_ says that the result is not private.",
@@ -285,7 +309,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=4)
 
     def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:
-        """Set the attributes of a finished fit, and return warnings about noise in it."""
+        """Set the attributes of a finished fit, and return warnings about the noise in them."""
         noise = noise_deviation(mechanism)
         found = uncertainty.assess(mechanism, clustering, noise)
         self.mechanism_ = mechanism
@@ -308,22 +332,26 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
 
     @property
     def _name(self) -> str:
-        """Name of the estimator in a ledger: that of its class, or of the nearest base class whose
-        name a ledger accepts.
+        """Name of the estimator in a ledger.
+
+        It is the name of the class, or of the nearest base class whose name a ledger accepts.
         """
         kinds = [kind.__name__ for kind in type(self).__mro__ if issubclass(kind, Estimator)]
         return next(name for name in kinds if NAME.fullmatch(name))
 
     @property
     def bounds_(self) -> FloatArray:
-        """Lower and upper bound of each feature; see the attributes of the estimators."""
+        """Lower and upper bound of each feature, float64 (n_features, 2). The docstrings of the
+        estimators describe them.
+        """
         check_is_fitted(self)
         domain = self.mechanism_.domain
         return np.array([domain.lower, domain.upper], dtype=np.float64).T
 
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
-        """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError
-        for X of Dask.
+        """Cluster the records as `fit` does, and return `labels_`. The labels are NOT PRIVATE.
+
+        Raises the errors of `fit`, and DataError if X is a Dask collection.
         """
         refuse_collection(X)
         return np.asarray(super().fit_predict(X, y, **unknown))
@@ -333,8 +361,12 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         return 16
 
     def _records(self, X: Any, groups: Any) -> TableSource | CollectionSource:
-        """Return the records, checked by their types; of persons if groups say whose they are.
-        Raises DataError, and PlanError if something public is missing.
+        """Return the records as a source for a job, after a check of their types.
+
+        groups : id of the person of each row, or None.
+
+        Raises DataError for records or ids that cannot be used. Raises PlanError if a Dask
+        collection needs a public parameter that is missing.
         """
         if not is_collection(X):
             values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
@@ -368,8 +400,9 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         return None if names is None else [str(name) for name in names]
 
     def _persons(self, groups: object) -> Persons | None:
-        """Return the persons that are protected, or None for single rows. Raises PlanError if
-        `unit` contradicts this.
+        """Return the persons that the fit protects, or None if it protects single rows.
+
+        Raises PlanError if `unit` contradicts `groups`.
         """
         of_records = isinstance(self.unit, str) and self.unit == "record"
         named = self.unit is not None and not of_records
@@ -393,7 +426,10 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         )
 
     def _choices(self, persons: Persons | None) -> ClusteringChoices:
-        """Return the parameters as choices of a job, without those that the algorithm ignores."""
+        """Return the parameters as choices for a job, without those that the algorithm ignores.
+
+        persons : persons that the fit protects, or None.
+        """
         if isinstance(self.bounds, str) and self.bounds != PRIVATE:
             given_bounds(self.bounds, self._names, self.n_features_in_)  # which refuses it
         own = self._own_choices()
@@ -418,18 +454,21 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         )
 
     def _own_choices(self) -> dict[str, Any]:
-        """Return further choices of this kind of estimator."""
+        """Return the choices that only this kind of estimator has."""
         return {}
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags; the noise is new in every fit, whatever the random_state."""
+        """Return the tags of scikit-learn. An estimator with noise is not deterministic, whatever
+        the random_state.
+        """
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self._algorithm.noise is not Noise.NONE
         return tags
 
     def _sk_visual_block_(self) -> object:
-        """Return the block that scikit-learn draws, also in a pipeline, with what the guarantee
-        covers.
+        """Return the block that scikit-learn draws for this estimator, also inside a pipeline.
+
+        Its caption says what the guarantee covers.
         """
         try:
             from sklearn.utils._repr_html.estimator import _VisualBlock
@@ -447,12 +486,13 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         )
 
     def __dir__(self) -> list[str]:
-        """Return all names but `labels_`, because scikit-learn draws every attribute listed here
-        into notebooks, which are passed on.
+        """Return all names but `labels_`.
+
+        scikit-learn draws every attribute listed here into notebooks, and notebooks are passed on.
         """
         return [name for name in super().__dir__() if name != "labels_"]
 
 
 def plain(value: Fraction) -> float | Fraction:
-    """Return the number as a float, if a float equals it."""
+    """Return the number as a float if a float equals it, and unchanged otherwise."""
     return float(value) if Fraction(float(value)) == value else value

@@ -1,4 +1,6 @@
-"""Accounts that fits are charged to, in the ledger of the records' owner."""
+"""Accounts that fits are charged to. An account is a data set in the ledger of the
+records' owner.
+"""
 
 import logging
 import multiprocessing
@@ -39,14 +41,17 @@ NOT_KNOWN: Final = "not known"
 class Nowhere(NamedTuple):
     """Mark of an estimator that was in no block when it was copied or pickled.
 
-    process : the process that read it. A process that was forked from that one may be in a block.
+    process : id of the process that read the copy or pickle. A process that was forked from it may
+        be in a block.
     """
 
     process: int
 
 
 def state_of(account: BudgetAccount) -> dict[str, Any]:
-    """Return the state of an account for a pickle: a dict, which names no class."""
+    """Return the content of an account as a dict for a pickle, so that the pickle names
+    no class.
+    """
     return {
         "dataset": account.dataset.name,
         "rows_are": account.dataset.rows_are,
@@ -57,7 +62,7 @@ def state_of(account: BudgetAccount) -> dict[str, Any]:
 
 
 def account_of_state(state: Mapping[str, Any]) -> BudgetAccount:
-    """Read what `state_of` returned."""
+    """Return the account whose content `state_of` returned."""
     named = DataSet(
         name=state["dataset"], rows_are=state["rows_are"], is_new_unit=state["new_unit"]
     )
@@ -66,7 +71,9 @@ def account_of_state(state: Mapping[str, Any]) -> BudgetAccount:
 
 
 def heard(event: Event) -> None:
-    """Pass on an event of a fit: a warning from the ledger, or a line of the log."""
+    """Handle an event of a fit: issue a warning from the ledger, or log that the fit
+    was counted.
+    """
     match event:
         case LedgerNoted():
             warnings.warn(event.sentence, LedgerWarning, stacklevel=_ABOVE_FIT)
@@ -79,7 +86,12 @@ def heard(event: Event) -> None:
 
 
 class _Block(NamedTuple):
-    """Open block of `with dataset(...)`. process : in which it began. outer : blocks around it."""
+    """Open block of `with dataset(...)`.
+
+    account : account that fits in the block are charged to.
+    process : id of the process that opened the block.
+    outer : blocks that were open around this one.
+    """
 
     account: BudgetAccount
     process: int
@@ -107,31 +119,42 @@ def dataset(
     new_unit: bool = False,
     ledger: str | os.PathLike[str] | None = None,
 ) -> "_Blocks":
-    """Charge every fit inside to the data set of that name, as the parameter `dataset` of an
-    estimator does.
+    """Charge every fit inside the block to a data set, as the parameter `dataset` of an estimator
+    does.
 
-    rows_are : every record is all there is of one person, such as "patient", so that a limit for
-    patients can hold the fits. new : no run on these records was ever counted, so the ledger knows
-    no such data set. A ledger is made if there is none. new_unit : the data set knows other
-    persons, and these are none of them. ledger : the file, or None for the one that the variable
-    FASTLLOYD_LEDGER names, or the one in the user's state folder.
+    name : name of the data set in the ledger.
+    rows_are : person that each record stands for, such as "patient". Each record must contain
+        everything about one person. Limits for patients then apply to the fits.
+    new : confirm that no run on these records was ever counted, so the ledger does not know the
+        data set. The ledger is made if it is missing.
+    new_unit : confirm that the data set was counted for another kind of person so far, and start a
+        new sum.
+    ledger : file of the ledger. None takes the file that the variable FASTLLOYD_LEDGER names, or
+        else the file in the user's state folder.
 
-    While the block is open, fits in all threads of this process belong to it, but those that name
-    another data set. With several open blocks such a fit is refused. An estimator that is made,
-    cloned, copied or pickled inside belongs to it for good, also in a worker process (`n_jobs`). It
-    is refused on a machine without this very ledger. An estimator that a worker process makes by
-    itself must name its data set. Collect the results inside, too: work that is handed over inside
-    and carried out later may not be counted. `@dataset(...)` is for functions that return when
-    their work is done. It raises TypeError for others. Raises BudgetError for a name that the
-    ledger does not know, or one with `new` that it does; StateError if the ledger cannot be used.
+    While the block is open, fits in all threads of this process belong to it. A fit in another
+    thread that names another data set does not. In the block's own thread such a fit is refused. If
+    several blocks are open, a fit outside all of them in its own thread is refused.
+
+    An estimator that is made, cloned, copied or pickled inside the block belongs to it permanently,
+    also in a worker process (`n_jobs`). On a machine without this ledger, such an estimator is
+    refused. An estimator that a worker process makes must name its data set.
+
+    Collect the results inside the block, too. Work that is handed over inside and carried out after
+    the block may not be counted. `@dataset(...)` is for functions that return when their work is
+    done; for generators and coroutines it raises TypeError.
+
+    Raises BudgetError if the ledger does not know the name, or if `new` is set and the ledger knows
+    it. Raises StateError if the ledger cannot be used.
     """
     charged = DataSet(name=name, rows_are=rows_are, is_new=new, is_new_unit=new_unit)
     return _Blocks(partial(_block, charged, None if ledger is None else Path(ledger)))
 
 
 class _Blocks(AbstractContextManager[None]):
-    """Result of `dataset(...)`: a context, or a decorator of functions, that opens a block each
-    time.
+    """Result of `dataset(...)`: a context manager and a decorator of functions.
+
+    Each entry, and each call of a decorated function, opens a block of its own.
     """
 
     def __init__(self, opened: Callable[[], AbstractContextManager[None]]) -> None:
@@ -181,8 +204,9 @@ def _block(charged: DataSet, ledger: Path | None) -> Iterator[None]:
 
 
 def _around() -> tuple[_Block, ...]:
-    """Return the blocks that this thread or task is in; a forked process is in none of its
-    parent's.
+    """Return the blocks around the current code in this thread or task, the innermost last.
+
+    A forked process is in none of the blocks of its parent.
     """
     return tuple(block for block in _AROUND.get() if block.process == os.getpid())
 
@@ -198,14 +222,21 @@ def _elsewhere(*, with_parents: bool) -> list[BudgetAccount]:
 
 
 def made_inside() -> BudgetAccount | None:
-    """Return the account of an estimator that this thread or task makes now, or None outside all
+    """Return the account of the innermost block around the current code, or None outside all
     blocks.
+
+    An estimator that is made now belongs to this account.
     """
     return next((block.account for block in reversed(_around())), None)
 
 
 def passed_on(account: BudgetAccount | Nowhere | str) -> BudgetAccount | str | None:
-    """Return the account for a new copy or pickle of an estimator with this account, or None."""
+    """Return the account that a new copy or pickle of an estimator belongs to.
+
+    account : account of the original, or a mark.
+
+    Returns None if the copy belongs to no block, and NOT_KNOWN if this cannot be found out.
+    """
     if (inside := made_inside()) is not None:
         return inside
     if isinstance(account, BudgetAccount):
@@ -218,31 +249,36 @@ def passed_on(account: BudgetAccount | Nowhere | str) -> BudgetAccount | str | N
 
 
 def _is_nowhere(account: BudgetAccount | Nowhere | str) -> bool:
-    """Return whether the estimator is known to belong to no block of an earlier process."""
+    """Return whether `account` marks an estimator that this process read and that is in
+    no block.
+    """
     return isinstance(account, Nowhere) and account.process == os.getpid()
 
 
 def account_of(
     name: str | None, carried: BudgetAccount | Nowhere | str, by: str
 ) -> BudgetAccount | None:
-    """Return the account to which a fit is charged, or None if the fit is not counted.
+    """Return the account that a fit is charged to, or None if the fit is not counted.
 
-    name : name of the data set that the estimator's parameters give, or None.
-    carried : account that the estimator already has.
+    name : data set that the estimator's parameters name, or None.
+    carried : account that the estimator belongs to, or a mark.
     by : name of the estimator.
 
-    Raises the errors of `_found`.
+    Raises BudgetError if the fit is inside a block and names another data set, or if its block
+    cannot be found out.
     """
     found = _found(name, carried)
     return None if found is None else found._replace(by=by)
 
 
 def _found(name: str | None, account: BudgetAccount | Nowhere | str) -> BudgetAccount | None:
-    """Return the account of a fit whose estimator names this data set, or None if it is not
-    counted.
+    """Return the account of a fit, or None if the fit is not counted.
 
-    account : that the estimator belongs to. Raises BudgetError if a fit is inside one block and
-        names another data set, or if its block cannot be found out.
+    name : data set that the estimator's parameters name, or None.
+    account : account that the estimator belongs to, or a mark.
+
+    Raises BudgetError if the fit is inside a block and names another data set, or if its block
+    cannot be found out.
     """
     inside = made_inside()
     if name is not None:
@@ -285,7 +321,7 @@ def _only(accounts: Sequence[BudgetAccount]) -> BudgetAccount | None:
 
 
 def _is_worker() -> bool:
-    """Return whether this process works for another one, which may have an open block."""
+    """Return whether this process does work for another process, which may have an open block."""
     if multiprocessing.parent_process() is not None:
         return True
     if (dask := sys.modules.get("distributed")) is None:
@@ -298,8 +334,8 @@ def _is_worker() -> bool:
 
 
 def is_to_be_said() -> bool:
-    """Return whether to warn of an uncounted fit now: once in this process, and again after a
-    block.
+    """Return whether the warning about an uncounted fit is due: once in a process, and again after
+    each block.
     """
     process = os.getpid()
     if process in _SAID:

@@ -1,10 +1,12 @@
-"""Private k-means as scikit-learn estimators: the central model, one holder of all records.
+"""Estimators of private k-means in the style of scikit-learn, for one organisation that has all
+records.
 
     FastLloyd(n_clusters=3, epsilon=1.0, bounds=(lower, upper),
     n_records=1000).fit(X).cluster_centers_
 
-What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not:
-`labels_`, `score` and all else that reads the records again without noise, see `base.py`.
+The guarantee covers `cluster_centers_`, `noisy_counts_` and everything computed from them. It does
+not cover `labels_`, `score` and other outputs that read the records again without noise
+(`base.py`).
 """
 
 # signatures in short: help and ? show `Bounds`, not what it stands for
@@ -38,136 +40,146 @@ class FastLloyd(Estimator):
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of clusters, known without looking at X.
+        Number of clusters. Choose it without looking at X.
     epsilon : float, default=1.0
-        Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit`
+        Privacy budget of one `fit`, above 0. It covers all iterations together. Every further `fit`
         spends it again.
     delta : float, default=None
         In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
         With preset="paper": 1 / (N ln N).
     bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
-        What each feature can be, in the units of X, known without looking at X. Values outside are
-        clipped. lower and upper are numbers, array-likes (n_features,), or pandas Series labelled
-        by column. A dict has a pair for every column of a data frame. None takes the bounds from X,
-        which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
-        "private" finds them in value_range with a part of the budget
-        (docs/how-to/when-bounds-are-unknown.md).
+        Range of possible values of each feature, in the units of X. Choose it without looking at X.
+        Values outside are clipped. lower and upper are numbers, array-likes (n_features,), or
+        pandas Series labelled by column. A dict has a pair for every column of a data frame. None
+        takes the bounds from X. This leaks the extreme values of X (PrivacyLeakWarning), and the
+        result is then not private. "private" finds bounds inside value_range, for a part of the
+        budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
-        Public upper bound on the number of records. None takes their number, which leaks it
-        (PrivacyLeakWarning): the result is then not private, but for
-        neighboring_relation="replace_one".
+        Public upper bound on the number of records. None takes the exact number of records. This
+        leaks the number (PrivacyLeakWarning), and the result is then not private. With
+        neighboring_relation="replace_one" it stays private, because that guarantee does not hide
+        the number.
     random_state : int or RandomState instance, default=None
-        Seeds the initial centroids, never the noise. None: a fresh one for every `fit`.
+        Seed of the initial centroids. The noise never depends on it. None draws a new seed for
+        every `fit`.
     n_expected : int, default=None
-        Public guess of the number of records, at most n_records, used only to plan the number of
-        iterations and the share of the loss. None: n_records.
+        Public guess of the number of records, at most n_records. It only plans the number of
+        iterations and the share of the budget for the loss. None takes n_records.
     preset : {"default", "paper"}, default="default"
-        "paper" for the settings of the published experiments (weaker delta, no floor under counts,
-        16 bits).
+        "paper" takes the settings of the published experiments: a weaker delta, no lower limit on
+        counts, and 16 fraction bits.
     scaling : {"per-feature", "common"}, default="per-feature"
-        "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of
-        the original units are kept.
+        "per-feature" scales each feature so that its bounds become -1 and 1. "common" scales all
+        features by the same factor, so distances keep their proportions.
     neighboring_relation : {"add_or_remove_one", "replace_one"}, default="add_or_remove_one"
-        What the guarantee hides about one record: whether it is in the data, or its values.
+        Secret that the guarantee hides about one record. "add_or_remove_one" hides whether the
+        record is in the data, "replace_one" hides its values.
     n_iter : int, default=None
-        Number of iterations. None: by the error analysis, 2 to 7.
+        Number of iterations. None lets the error analysis choose 2 to 7.
     initialization : {"bisection", "halving"}, default=None
-        Search method of the sphere packing of initial centroids. None: as in the preset.
+        Search method for the radius of the sphere packing that places the initial centroids. None
+        takes the method of the preset.
     min_count : float, default=None
-        Centroids with a smaller noisy count stay. 0 is the paper's rule. None: as the preset says.
+        A centroid with a noisy count below this number keeps its place. The paper uses 0. None
+        takes the value of the preset.
     estimate_loss : bool, default=False
-        Also estimate the loss of the final centroids, privately, from a part of the budget. See
-        `noisy_loss_`.
+        Whether to estimate the loss of the final centroids, with noise, from a part of the budget.
+        The result is `noisy_loss_`.
     loss_share : float, default=None
-        That part of the budget, above 0 and below 1. None: chosen from n_expected, at most a fifth.
+        Part of the budget for the loss, above 0 and below 1. None chooses it from n_expected, at
+        most a fifth.
     radius : {"none", "constant", "step"}, default=None
-        Which records count. This and the four below are the axes of the paper's ablation. None
-        keeps the algorithm's own.
+        Rule for the radius within which records count. radius, alpha, postprocessing, clipping and
+        noise are the settings that the paper's ablation varies. None takes the setting of the
+        algorithm.
     alpha : float, default=None
         Size of the radius, above 0 and at most 4.
     postprocessing : {"none", "truncate", "fold"}, default=None
-        What is done with centroids outside the bounds.
+        Treatment of centroids that noise moved outside the bounds.
     clipping : bool, default=None
-        True to limit the move of a centroid in one iteration to the radius.
+        Whether a centroid moves by at most the radius in one iteration.
     noise : {"gaussian", "laplace"}, default=None
         Distribution of the noise.
     fraction_bits : int, default=None
-        q: records are rounded to multiples of 2**-q of the half width of the domain. With
-        scaling="common" a feature whose width rounds to none is refused. None: 16, as in the paper,
-        on the command line and in plans. `GLloyd` has 13 unless the preset is "paper".
+        Number of fraction bits q. Records are rounded to multiples of 2**-q of the half width of
+        the domain. With scaling="common", a feature that is too narrow for this grid is refused.
+        None takes 16. `GLloyd` takes 13, unless the preset is "paper".
     unit : {"record", "person"}, default=None
-        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`.
-        n_records is then a cap on persons. "record": one row. `fit` refuses groups. None: a person
-        if `fit` is given groups. Pass "person" together with groups. If groups then do not reach
-        `fit` (a grid search does not pass them on), the fit is refused. With None it would protect
-        single rows.
+        Unit that is protected and counted. "person" protects all rows of one id together, so `fit`
+        needs `groups`, and n_records limits the number of persons. "record" protects one row, and
+        `fit` then refuses `groups`. None protects persons if `fit` is given `groups`, and single
+        rows otherwise. Pass "person" whenever you pass `groups`: if the groups do not reach `fit`,
+        as in a grid search that does not forward them, the fit is then refused instead of
+        protecting single rows only.
     value_range : as bounds, default=None
-        With bounds="private": a public range that surely holds all values, in which bounds are
-        found. It may be far too wide.
+        Public range for bounds="private", in the form of bounds. It must contain all values, and
+        may be much too wide. The bounds are found inside it.
     dataset : str, default=None
-        Name of the data set under which your ledger counts every `fit`, clones and grid searches
-        too, and keeps to its limits: docs/how-to/ledger.md. None: they are not counted.
+        Name of the data set in your ledger. The ledger counts every `fit` under this name, also
+        those of clones and grid searches, and refuses a `fit` that exceeds the limits of the data
+        set (docs/how-to/ledger.md). None does not count the fit.
 
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
-        Centroids in original units, numbered by noisy count, the largest first. Private.
+        Centroids in original units, numbered by noisy count, the largest first. They contain noise.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
-        Standard error of each coordinate, of noise and of moves that were shrunk or are not over
-        (`uncertainty.assess`), in original units. 0 without noise, NaN if a centroid stayed.
-        Private.
+        Standard error of each coordinate of the centroids, in original units. It covers the noise,
+        and moves of a centroid that were shortened or are not finished (`uncertainty.assess`). 0
+        without noise, NaN if a centroid stayed. Computed from noisy answers.
     cluster_status_ : str ndarray (n_clusters,)
-        "settled", "moving" where a centroid may still move, or its records may form several groups,
-        "few" where they may be few or none, "stayed" where it stayed in the last iteration. If the
-        status is settled, the interval of two standard errors to either side contains the centre in
-        nine of ten cases. The centre is the mean of those records nearest to the centroid that are
-        within distance R. In a skewed column the mean of all nearest records lies farther out.
-        Values outside the bounds count as the bound. With radius="none", as in `GLloyd` and
-        `SuLloyd`, the centre is the mean of all nearest records. Each person counts once, whatever
-        the number of rows, if `fit` is given groups. docs/accuracy.md. Private.
+        Reliability of each centroid. "settled": its interval can be relied on. "moving": the
+        centroid may still move, or its records may form several groups. "few": the cluster may have
+        few records or none. "stayed": the centroid stayed in the last iteration. If the status is
+        "settled", the interval of two standard errors to either side contains the centre in nine of
+        ten cases. The centre is the mean of those records nearest to the centroid that are within
+        distance R. In a skewed column, the mean of all nearest records lies farther out. With
+        radius="none", as in `GLloyd` and `SuLloyd`, the centre is the mean of all nearest records.
+        Values outside the bounds count as the bound. If `fit` is given groups, each person counts
+        once, whatever the number of rows (docs/accuracy.md). Computed from noisy answers.
     interval_radius_ : float64 ndarray (n_features,) or None
-        R, in the units of each feature. None if every record counts. Public.
+        Distance R in the units of each feature, or None if every record counts. It is a public
+        setting.
     means_beyond_ : None
-        For `MomentLloyd`: the numbers of other algorithms cannot tell how much farther out the mean
-        of a skewed column may lie.
+        Always None. Only `MomentLloyd` can estimate how much farther out the mean of a skewed
+        column may lie.
     noisy_counts_ : float64 ndarray (n_clusters,)
-        Number of records of each cluster in the last iteration, plus noise. Unbiased, so it may be
-        negative. Private.
+        Number of records of each cluster in the last iteration, plus noise. The values are
+        unbiased, so they may be negative.
     noisy_counts_std_ : float
-        Standard deviation of the noise in each of noisy_counts_, records. Public.
+        Standard deviation of the noise in each entry of noisy_counts_, in records. It is public.
     noisy_loss_ : float, only with estimate_loss
-        Sum of squared distances to the nearest centroid in the scaled domain, with noise.
-        privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
+        Sum of squared distances to the nearest centroid in the scaled domain, plus noise. Records
+        farther than a limit count as if at the limit, which privacy_spent_["loss_estimate"] states.
     noisy_loss_std_ : float, only with estimate_loss
-        Standard deviation of the noise in noisy_loss_. Public.
+        Standard deviation of the noise in noisy_loss_. It is public.
     clearest_split_ : None
-        For `MomentLloyd`, which asks for votes.
+        Always None. Only `MomentLloyd` asks for the votes that show it.
     finer_split_ : None
-        For `MomentLloyd`, which asks for votes.
+        Always None. Only `MomentLloyd` asks for the votes that show it.
     privacy_spent_ : dict
-        The machine-readable privacy statement of this fit. Shown in one line, complete for
-        programs. Computed when it is first asked for, or when the model is saved or copied.
-        "private" is False where bounds or n_records were taken from X. It covers ONLY the last
-        `fit` of this model: not earlier ones, nor the clones that a grid search or a
-        cross-validation fits, although each spends epsilon too, nor the steps of a pipeline before
-        it, which `check_private_pipeline` names. "data_set" is the name under which a ledger adds
-        them up, or None.
+        Privacy statement of this fit, for programs. Its repr shows one line of it. It is computed
+        when it is first read, or when the model is saved or copied. The entry "private" is False if
+        bounds or n_records were taken from X. The statement covers ONLY the last `fit` of this
+        model. It does not cover earlier fits, nor the clones that a grid search or a
+        cross-validation fits, although each spends epsilon too. It does not cover earlier
+        steps of a pipeline, which `check_private_pipeline` lists. The entry "data_set" is the name
+        of the data set in the ledger, or None.
     bounds_ : float64 ndarray (n_features, 2)
-        Lower and upper bound of each feature that this fit used, in original units. Public where
-        they were stated, private where they were found (bounds="private"), NOT PRIVATE where they
-        were taken from X.
+        Lower and upper bound of each feature in this fit, in original units. Stated bounds are
+        public. Bounds found by bounds="private" contain noise. Bounds taken from X are NOT PRIVATE.
     mechanism_ : Mechanism
-        Every public setting of this fit.
+        All public settings of this fit.
     n_iter_ : int
-        Iterations run.
+        Number of iterations of this fit.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
-        Their names.
+        Names of the columns of X.
     labels_ : int32 ndarray (n_samples,), not after X of Dask
-        Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise,
-        and left out when the model is pickled, copied or drawn. There is no `inertia_` for the same
-        reason.
+        Cluster of each record of X, from 0. NOT PRIVATE: labels are computed from the records
+        without noise. They are left out when the model is pickled, copied or drawn. For the same
+        reason there is no `inertia_`.
 
     See Also
     --------
@@ -271,9 +283,10 @@ class GLloyd(FastLloyd):
     """k-means with Gaussian noise on absolute sums and counts: (epsilon, delta)-DP, the paper's
     second baseline.
 
-    Parameters, attributes and neighbouring relation as in `FastLloyd`. Departs from the paper: 13
-    bits of grid instead of 16 unless the preset is "paper". So its last noise, which is larger than
-    that of `FastLloyd`, rounds to zero in scikit-learn's checks at an epsilon of 1e12.
+    Parameters, attributes and neighbouring relation are those of `FastLloyd`. One default departs
+    from the paper: the grid has 13 fraction bits instead of 16, unless the preset is "paper". The
+    last noise is larger than that of `FastLloyd`. With 13 bits it rounds to zero at an epsilon of
+    1e12, as scikit-learn's checks need.
     """
 
     _algorithm = GLLOYD
@@ -283,21 +296,21 @@ class GLloyd(FastLloyd):
 
 
 class SuLloyd(FastLloyd):
-    """k-means with Laplace noise on absolute sums and counts (Su et al. 2016): pure epsilon-DP;
-    delta is not used.
+    """k-means with Laplace noise on absolute sums and counts (Su et al. 2016): pure epsilon-DP,
+    without delta.
 
-    Parameters, attributes and neighbouring relation as in `FastLloyd`. On the integer grid the
-    noise is two-sided geometric.
+    Parameters, attributes and neighbouring relation are those of `FastLloyd`, but delta is ignored.
+    On the integer grid, the noise is two-sided geometric.
     """
 
     _algorithm = SULLOYD
 
 
 class Lloyd(FastLloyd):
-    """Lloyd's algorithm on the grid of `FastLloyd`, from the same initial centroids, without any
-    noise: NOT PRIVATE.
+    """Lloyd's algorithm without noise, for comparison: NOT PRIVATE.
 
-    For comparison. Parameters as in `FastLloyd`; epsilon and delta are not used.
+    It uses the grid and the initial centroids of `FastLloyd`. Parameters are those of `FastLloyd`,
+    but epsilon and delta are ignored.
     """
 
     _algorithm = LLOYD
@@ -316,120 +329,128 @@ class MomentLloyd(Estimator):
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of clusters, known without looking at X.
+        Number of clusters. Choose it without looking at X.
     epsilon : float, default=1.0
-        Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit`
+        Privacy budget of one `fit`, above 0. It covers all iterations together. Every further `fit`
         spends it again.
     delta : float, default=None
         In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
     bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
-        What each feature can be, in the units of X, known without looking at X. Values outside are
-        clipped. lower and upper are numbers, array-likes (n_features,), or pandas Series labelled
-        by column. A dict has a pair for every column of a data frame. None takes the bounds from X,
-        which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
-        "private" finds them in value_range with a part of the budget
-        (docs/how-to/when-bounds-are-unknown.md).
+        Range of possible values of each feature, in the units of X. Choose it without looking at X.
+        Values outside are clipped. lower and upper are numbers, array-likes (n_features,), or
+        pandas Series labelled by column. A dict has a pair for every column of a data frame. None
+        takes the bounds from X. This leaks the extreme values of X (PrivacyLeakWarning), and the
+        result is then not private. "private" finds bounds inside value_range, for a part of the
+        budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
-        Public upper bound on the number of records. None takes their number, which leaks it
-        (PrivacyLeakWarning): the result is then not private, but for
-        neighboring_relation="replace_one".
+        Public upper bound on the number of records. None takes the exact number of records. This
+        leaks the number (PrivacyLeakWarning), and the result is then not private. With
+        neighboring_relation="replace_one" it stays private, because that guarantee does not hide
+        the number.
     random_state : int or RandomState instance, default=None
-        Seeds public randomness (where the clustering starts, given noisy answers), never the noise.
-        None: a fresh one for every `fit`.
+        Seed of all public random choices, such as the start of the clustering. The noise never
+        depends on it. None draws a new seed for every `fit`.
     n_expected : int, default=None
-        Public guess of the number of records, at most n_records, used to plan the rounds. The true
-        number is counted with noise. None: n_records.
+        Public guess of the number of records, at most n_records. The rounds are planned for it. The
+        fit itself counts the records, with noise. None takes n_records.
     scaling : {"per-feature", "common"}, default="per-feature"
-        "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of
-        the original units are kept.
+        "per-feature" scales each feature so that its bounds become -1 and 1. "common" scales all
+        features by the same factor, so distances keep their proportions.
     neighboring_relation : {"add_or_remove_one", "replace_one"}, default="add_or_remove_one"
-        What the guarantee hides about one record: whether it is in the data, or its values.
+        Secret that the guarantee hides about one record. "add_or_remove_one" hides whether the
+        record is in the data, "replace_one" hides its values.
     estimate_loss : bool, default=False
-        Also estimate the loss of the final centroids, privately, from a part of the budget. See
-        `noisy_loss_`.
+        Whether to estimate the loss of the final centroids, with noise, from a part of the budget.
+        The result is `noisy_loss_`.
     loss_share : float, default=None
-        That part of the budget, above 0 and below 1. None: chosen from n_expected, at most a fifth.
+        Part of the budget for the loss, above 0 and below 1. None chooses it from n_expected, at
+        most a fifth.
     fraction_bits : int, default=None
-        q: records are rounded to multiples of 2**-q of the half width of the domain. With
-        scaling="common" a feature whose width rounds to none is refused. None: 16.
+        Number of fraction bits q. Records are rounded to multiples of 2**-q of the half width of
+        the domain. With scaling="common", a feature that is too narrow for this grid is refused.
+        None takes 16.
     unit : {"record", "person"}, default=None
-        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`.
-        n_records is then a cap on persons. "record": one row. `fit` refuses groups. None: a person
-        if `fit` is given groups. Pass "person" together with groups. If groups then do not reach
-        `fit` (a grid search does not pass them on), the fit is refused. With None it would protect
-        single rows.
+        Unit that is protected and counted. "person" protects all rows of one id together, so `fit`
+        needs `groups`, and n_records limits the number of persons. "record" protects one row, and
+        `fit` then refuses `groups`. None protects persons if `fit` is given `groups`, and single
+        rows otherwise. Pass "person" whenever you pass `groups`: if the groups do not reach `fit`,
+        as in a grid search that does not forward them, the fit is then refused instead of
+        protecting single rows only.
     value_range : as bounds, default=None
-        With bounds="private": a public range that surely holds all values, in which bounds are
-        found. It may be far too wide.
+        Public range for bounds="private", in the form of bounds. It must contain all values, and
+        may be much too wide. The bounds are found inside it.
     dataset : str, default=None
-        Name of the data set under which your ledger counts every `fit`, clones and grid searches
-        too, and keeps to its limits: docs/how-to/ledger.md. None: they are not counted.
+        Name of the data set in your ledger. The ledger counts every `fit` under this name, also
+        those of clones and grid searches, and refuses a `fit` that exceeds the limits of the data
+        set (docs/how-to/ledger.md). None does not count the fit.
 
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
-        Centroids in original units, numbered by noisy count, the largest first. Private.
+        Centroids in original units, numbered by noisy count, the largest first. They contain noise.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
-        Standard error of each coordinate, of noise and of moves that were shrunk or are not over
-        (`uncertainty.assess`), in original units. 0 without noise, NaN if a centroid stayed.
-        Private.
+        Standard error of each coordinate of the centroids, in original units. It covers the noise,
+        and moves of a centroid that were shortened or are not finished (`uncertainty.assess`). 0
+        without noise, NaN if a centroid stayed. Computed from noisy answers.
     cluster_status_ : str ndarray (n_clusters,)
-        "settled", "moving" where a centroid may still move, or its records may form several groups,
-        "few" where they may be few or none, "stayed" where it stayed in the last iteration. If the
-        status is settled, the interval of two standard errors to either side contains the centre in
-        nine of ten cases. The centre is the mean of the records nearest to the centroid; records
-        farther than R count as if at distance R. In a skewed column their mean without this limit
-        lies farther out. Values outside the bounds count as the bound. Each person counts once,
-        whatever the number of rows, if `fit` is given groups. docs/accuracy.md. Private.
+        Reliability of each centroid. "settled": its interval can be relied on. "moving": the
+        centroid may still move, or its records may form several groups. "few": the cluster may have
+        few records or none. "stayed": the centroid stayed in the last iteration. If the status is
+        "settled", the interval of two standard errors to either side contains the centre in nine of
+        ten cases. The centre is the mean of the records nearest to the centroid. Records farther
+        than R count as if at distance R. In a skewed column, the mean without this limit lies
+        farther out. Values outside the bounds count as the bound. If `fit` is given groups, each
+        person counts once, whatever the number of rows (docs/accuracy.md). Computed from noisy
+        answers.
     interval_radius_ : float64 ndarray (n_features,)
-        R, in the units of each feature. It follows from noisy answers. Private.
+        Distance R in the units of each feature. It follows from noisy answers.
     means_beyond_ : float64 ndarray (n_clusters, n_features) or None
         How far the mean may lie above (if positive) or below (if negative) the interval of two
-        standard errors. NaN where nothing is said: for clusters that are not settled, and for
-        features whose bounds show no sign of skew. None with more than three features, where the
-        released numbers cannot tell. Private.
+        standard errors. NaN for clusters that are not settled, and for features whose bounds show
+        no sign of skew. None with more than three features, because the noisy answers then cannot
+        tell. Computed from noisy answers.
     noisy_counts_ : float64 ndarray (n_clusters,)
-        Number of records of each cluster in the last iteration, plus noise. Unbiased, so it may be
-        negative. Private.
+        Number of records of each cluster in the last iteration, plus noise. The values are
+        unbiased, so they may be negative.
     noisy_counts_std_ : float
-        Standard deviation of the noise in each of noisy_counts_, records. Public.
+        Standard deviation of the noise in each entry of noisy_counts_, in records. It is public.
     noisy_loss_ : float, only with estimate_loss
-        Sum of squared distances to the nearest centroid in the scaled domain, with noise.
-        privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
+        Sum of squared distances to the nearest centroid in the scaled domain, plus noise. Records
+        farther than a limit count as if at the limit, which privacy_spent_["loss_estimate"] states.
     noisy_loss_std_ : float, only with estimate_loss
-        Standard deviation of the noise in noisy_loss_. Public.
+        Standard deviation of the noise in noisy_loss_. It is public.
     clearest_split_ : int or None
-        Number of groups, 2 to n_clusters, in the clearest split of the noisy votes of this fit
-        (docs/how-to/choosing-parameters.md). Finer groups may exist inside them. None if no split
-        is clearer than that of one Gaussian, or the votes cannot tell. Private.
+        Number of groups in the clearest split of the noisy votes of this fit, from 2 to n_clusters
+        (docs/how-to/choosing-parameters.md). Finer groups may exist inside these groups. None if no
+        split is clearer than that of one Gaussian distribution, or if the votes cannot tell.
+        Computed from noisy answers.
     finer_split_ : int or None
-        Number of groups if those of the clearest split are split in turn, at most n_clusters. None
-        if none of them shows groups, or clearest_split_ is None. Private.
+        Number of groups, at most n_clusters, if each group of the clearest split is split again.
+        None if no group splits further, or if clearest_split_ is None. Computed from noisy answers.
     privacy_spent_ : dict
-        The machine-readable privacy statement of this fit. Shown in one line, complete for
-        programs. Computed when it is first asked for, or when the model is saved or copied.
-        "private" is False where bounds or n_records were taken from X. It covers ONLY the last
-        `fit` of this model: not earlier ones, nor the clones that a grid search or a
-        cross-validation fits, although each spends epsilon too, nor the steps of a pipeline before
-        it, which `check_private_pipeline` names. "data_set" is the name under which a ledger adds
-        them up, or None.
+        Privacy statement of this fit, for programs. Its repr shows one line of it. It is computed
+        when it is first read, or when the model is saved or copied. The entry "private" is False if
+        bounds or n_records were taken from X. The statement covers ONLY the last `fit` of this
+        model. It does not cover earlier fits, nor the clones that a grid search or a
+        cross-validation fits, although each spends epsilon too. It does not cover earlier
+        steps of a pipeline, which `check_private_pipeline` lists. The entry "data_set" is the name
+        of the data set in the ledger, or None.
     bounds_ : float64 ndarray (n_features, 2)
-        Lower and upper bound of each feature that this fit used, in original units. Public where
-        they were stated, private where they were found (bounds="private"), NOT PRIVATE where they
-        were taken from X.
+        Lower and upper bound of each feature in this fit, in original units. Stated bounds are
+        public. Bounds found by bounds="private" contain noise. Bounds taken from X are NOT PRIVATE.
     mechanism_ : Mechanism
-        Every public setting of this fit.
+        All public settings of this fit.
     n_iter_ : int
-        How many times the centroids moved. The statement counts all rounds. Some of these ask for
-        other things first.
+        Number of rounds that moved the centroids. Earlier rounds ask for other statistics, and the
+        privacy statement counts all rounds.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
-        Their names.
+        Names of the columns of X.
     labels_ : int32 ndarray (n_samples,), not after X of Dask
-        Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise,
-        and left out when the model is pickled, copied or drawn. There is no `inertia_` for the same
-        reason.
+        Cluster of each record of X, from 0. NOT PRIVATE: labels are computed from the records
+        without noise. They are left out when the model is pickled, copied or drawn. For the same
+        reason there is no `inertia_`.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Ids of persons, one for each row of X in any container, as text that distinguishes persons."""
+"""Ids of persons: one for each row of X, read from any container as bytes."""
 
 import math
 import sys
@@ -20,13 +20,15 @@ _ONE_EACH = "give groups one id for each row of X, text or integers"
 
 
 def person_ids(groups: Any, n_samples: int, X: Any = None) -> list[bytes]:
-    """Return the id of each row: the text in UTF-8, or the integer in decimal.
+    """Return the id of each row as bytes: text in UTF-8, or an integer in decimal.
 
-    groups : sequence, array or column of text or integers (NumPy, pandas, Polars, Arrow),
-        (n_samples,).
-    X : the records; if both are of pandas, their indexes must be equal.
+    groups : ids of the rows, text or integers, (n_samples,): a sequence, or an array or column of
+        NumPy, pandas, Polars or Arrow.
+    n_samples : number of rows of X.
+    X : records. If X and groups are both pandas objects, their indexes must be equal.
 
-    Raises DataError, which shows no id, for anything else, and for a missing id.
+    Raises DataError if groups has another form, another length than X, or a missing id. The message
+    shows no id.
     """
     return guarded(lambda: _person_ids(groups, n_samples, X), "groups")
 
@@ -60,7 +62,7 @@ def _person_ids(groups: Any, n_samples: int, X: Any) -> list[bytes]:
 
 
 def _cells(groups: Any) -> Sequence[Any]:
-    """Return each id as a Python object."""
+    """Return each id as a Python object. Raises DataError if groups is not a single column."""
     if (
         getattr(groups, "ndim", 1) != 1
         or hasattr(groups, "columns")
@@ -76,8 +78,9 @@ def _cells(groups: Any) -> Sequence[Any]:
 
 
 def _listed(as_list: Callable[[], Iterable[Any]]) -> list[Any]:
-    """Return the items as a list. Raises DataError for text that Arrow can contain and Python
-    cannot.
+    """Return the ids that `as_list` returns, as a list.
+
+    Raises DataError for text that Arrow can store but Python cannot decode.
     """
     with suppress(UnicodeDecodeError):
         return list(as_list())
@@ -85,7 +88,9 @@ def _listed(as_list: Callable[[], Iterable[Any]]) -> list[Any]:
 
 
 def _in_decimal(integers: Sequence[int]) -> list[bytes] | None:
-    """Return each integer in decimal, or None if one has more digits than Python writes out."""
+    """Return each integer in decimal, or None if an integer has more digits than Python converts to
+    text.
+    """
     try:
         return [b"%d" % integer for integer in integers]
     except ValueError:
@@ -93,7 +98,11 @@ def _in_decimal(integers: Sequence[int]) -> list[bytes] | None:
 
 
 def _check_kinds(kinds: set[type], cells: Sequence[Any]) -> None:
-    """Raise DataError unless all ids are text, or all are integers."""
+    """Raise DataError unless all ids are text, or all ids are integers.
+
+    kinds : types of the ids.
+    cells : ids.
+    """
     text = {kind for kind in kinds if issubclass(kind, str)}
     integers = {kind for kind in kinds if issubclass(kind, int | np.integer) and kind is not bool}
     others = kinds - text - integers

@@ -1,4 +1,4 @@
-"""Steps of a pipeline that were fitted to the records before a private estimator saw them."""
+"""Find steps of a pipeline that were fitted to the records before a private estimator read them."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
     """Name the steps before a private estimator that were fitted to its records.
 
     The guarantee of an estimator covers this estimator alone. A scaler, an imputer or an encoder
-    that was fitted to the same records passes exact facts about them on, which no noise hides.
+    that was fitted to the same records passes on exact facts about them, without noise.
 
-    A step counts as fitted if it has attributes that are no parameters; without `get_params`, if
-    the name of one ends in "_". The same goes for what it holds: other steps, also in lists, and
-    the object of a bound method. So a step that was fitted before, to whatever, is named too.
+    A step counts as fitted if it has an attribute that is not a parameter. A step without
+    `get_params` counts as fitted if it has an attribute with a name that ends in "_". Objects
+    inside a step are checked in the same way: other steps, also in lists, and the object of a bound
+    method. A step is also named if it was fitted to other records.
 
-    The list can accuse, never clear. A step may be named although its attributes follow from its
-    parameters, such as an encoder with stated categories. Other exact facts leave no trace: a
-    function that computes from all records, a parameter that a fit overwrites, and bounds, ids or
-    parameters that were computed from the records before.
+    The list can accuse a step, but it cannot clear one. A step may be named although its attributes
+    follow from its parameters, such as an encoder with stated categories. Other exact facts leave
+    no trace: a function that computes from all records, a parameter that a fit overwrites, and
+    bounds, ids or parameters that were computed from the records earlier.
 
     Parameters
     ----------
-    pipeline : Pipeline or another estimator that holds one of this package
-        Fitted. Nested pipelines, ColumnTransformer, FeatureUnion, searches such as GridSearchCV,
-        and what other steps hold are looked into.
+    pipeline : Pipeline, or another estimator that contains an estimator of this package
+        It must be fitted. Nested pipelines, ColumnTransformer, FeatureUnion, searches such as
+        GridSearchCV, and objects inside other steps are checked, too.
 
     Returns
     -------
     list of str
-        Names of steps in their order, those inside another step as "outer__inner". Empty if no
-        earlier step was seen to be fitted, which proves nothing. A search is named, too: its choice
-        is exact. An earlier estimator of this package is named because it spends a budget of its
-        own.
+        Names of the fitted steps, in the order of the pipeline. A step inside another step is
+        "outer__inner". An empty list proves nothing. A search is named, too, because its choice is
+        exact. An earlier estimator of this package is named because it spends a budget of its own.
 
     Raises
     ------
     DataError
-        If there is no estimator of this package in it.
+        If the pipeline contains no estimator of this package.
     NotFittedError
-        If that estimator was not fitted, so that no step has fitted attributes yet.
+        If the estimator of this package is not fitted, so that no step has fitted attributes yet.
 
     Examples
     --------
@@ -74,9 +74,10 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
 
 
 def _before_ours(step: Any, name: str, around: Sequence[Any] = ()) -> Iterator[str]:
-    """Yield the names of fitted steps before each fastlloyd estimator inside a step.
+    """Yield the names of fitted steps before each fastlloyd estimator inside `step`.
 
-    around : steps that contain this one.
+    name : path of the step, with "__" between names.
+    around : steps that contain this step. They are not entered again.
     """
     if isinstance(step, Estimator):
         check_is_fitted(step)
@@ -98,7 +99,7 @@ def _before_ours(step: Any, name: str, around: Sequence[Any] = ()) -> Iterator[s
 
 
 def _fitted(step: Any, name: str) -> Iterator[str]:
-    """Yield the names of the fitted steps inside an earlier step, or its own."""
+    """Yield the names of the fitted steps inside a container, or the name of a fitted step."""
     if isinstance(step, _CONTAINERS):
         for child_name, child in _children(step):
             yield from _fitted(child, _joined(name, child_name))
@@ -107,9 +108,9 @@ def _fitted(step: Any, name: str) -> Iterator[str]:
 
 
 def _is_fitted(step: Any, besides: Sequence[Any] = ()) -> bool:
-    """Return whether a step, or anything that it contains, has fitted attributes.
+    """Return whether a step, or an object inside it, has fitted attributes.
 
-    besides : contents of the step that are checked elsewhere.
+    besides : objects inside the step that the caller checks itself.
     """
     elsewhere = {id(each) for each in besides}
     waiting: list[Any] = [step]
@@ -133,7 +134,9 @@ def _is_fitted(step: Any, besides: Sequence[Any] = ()) -> bool:
 
 
 def _is_of_a_fit(name: str, step: Any) -> bool:
-    """Return whether an attribute is no parameter or, without `get_params`, whether its name ends
+    """Return whether an attribute with this name shows that the step was fitted.
+
+    It does if the name is not a parameter. For a step without `get_params` it does if the name ends
     in "_".
     """
     if name in _HARMLESS or name.startswith("__"):
@@ -144,7 +147,7 @@ def _is_of_a_fit(name: str, step: Any) -> bool:
 
 
 def _passed_on(value: Any) -> Iterator[Any]:
-    """Yield the contents of a collection, a bound method, a partial function or a nested
+    """Yield the objects inside a collection, a bound method, a partial function or a nested
     function.
     """
     if isinstance(value, dict):
@@ -164,21 +167,21 @@ def _passed_on(value: Any) -> Iterator[Any]:
 
 
 def _may_hold(value: Any) -> bool:
-    """Return whether the value may contain a step; numbers, texts and arrays cannot."""
+    """Return whether the value may contain a step. Numbers, texts and arrays cannot."""
     return isinstance(value, dict | list | tuple | set | frozenset) or (
         bool(_attributes(value)) or callable(value)
     )
 
 
 def _attributes(step: Any) -> dict[str, Any]:
-    """Return the attributes of an object, or nothing for a class or a module."""
+    """Return the attributes of an object, or an empty dict for a class or a module."""
     if isinstance(step, type | ModuleType):
         return {}
     return dict(getattr(step, "__dict__", {}))
 
 
 def _children(step: Any) -> list[tuple[str, Any]]:
-    """Return the fitted estimators inside a step, with their names in it."""
+    """Return the estimators inside a step with their names, the fitted ones if there are any."""
     if isinstance(step, Pipeline):
         return [(name, child) for name, child in step.steps if child is not None]
     if isinstance(step, FeatureUnion):

@@ -1,4 +1,6 @@
-"""Labels, distances and score of records from a fitted estimator: exact, so NOT PRIVATE."""
+"""Labels, distances and score of records, by a fitted estimator. They are exact, so they are NOT
+PRIVATE.
+"""
 
 # signatures in short: help and ? show what is written here, not what it stands for
 from __future__ import annotations
@@ -17,14 +19,15 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 
 
 class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
-    """Methods of a fitted estimator that read records again."""
+    """Methods of a fitted estimator that read records again. Their results are NOT PRIVATE."""
 
     mechanism_: Mechanism
     _centroids: IntArray
 
     def predict(self, X: ArrayLike) -> IntArray:
-        """Index of the nearest centroid of each record in the scaled domain, int32 (n_samples,).
-        NOT PRIVATE.
+        """Return the index of the centroid nearest to each record, int32 (n_samples,). NOT PRIVATE.
+
+        Distances are those of the scaled domain.
         """
         grid = self._grid(X)
         return kernels.assign(
@@ -32,11 +35,12 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
         ).astype(np.int32)
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Distances to the centroids in the scaled domain, float64 (n_samples, n_clusters). NOT
-        PRIVATE.
+        """Return the distance of each record from each centroid, float64 (n_samples, n_clusters).
+        NOT PRIVATE.
 
-        Unit: half the width of a feature's bounds (of the widest one with scaling="common"); the
-        nearest by `transform` is the one of `predict`.
+        Distances are in the scaled domain. The unit is half the width of a feature's bounds, or of
+        the widest feature with scaling="common". The nearest centroid is the one that `predict`
+        returns.
         """
         grid = self._grid(X)
         distances = np.empty((len(grid), len(self._centroids)))
@@ -46,8 +50,9 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
 
     # scikit-learn passes y
     def score(self, X: ArrayLike, y: object = None, **unknown: object) -> float:  # noqa: ARG002
-        """Minus the sum of squared distances to the nearest centroid in the scaled domain. Exact on
-        X: NOT PRIVATE.
+        """Return minus the sum of squared distances to the nearest centroid in the scaled domain.
+
+        The sum is exact for X, so it is NOT PRIVATE.
         """
         self._refuse("score", unknown)
         loss = sum(
@@ -57,7 +62,11 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
         return -loss / float(4**self.mechanism_.domain.fraction_bits)
 
     def _refuse(self, method: str, unknown: Mapping[str, object]) -> None:
-        """Raise TypeError for a keyword as Python does, with the name of the public estimator."""
+        """Raise TypeError for an unknown keyword argument, in Python's words.
+
+        method : name of the method in the message.
+        unknown : unknown keyword arguments by name.
+        """
         for name in unknown:
             why = (
                 ": a weight would multiply what one record can change"

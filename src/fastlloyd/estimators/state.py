@@ -1,5 +1,8 @@
-"""State of an estimator: attributes that are computed when first asked for, and the content of
-pickles and copies, without exact outputs and without names of classes that may move.
+"""State of an estimator: attributes that are computed when first read, and the content of pickles
+and copies.
+
+Pickles and copies leave out exact outputs. They contain no names of classes, because classes may
+move.
 """
 
 # signatures in short: help and ? show what is written here, not what it stands for
@@ -39,7 +42,9 @@ from fastlloyd.reports.stored_statement import SealedSettings, state_statement
 
 
 class EstimatorState(BaseEstimator):
-    """Attributes of a fitted estimator that are computed on demand, and its pickles and copies."""
+    """Base class with attributes of a fitted estimator that are computed when read, and with
+    pickling and copying.
+    """
 
     mechanism_: Mechanism
     _spent: Spent
@@ -55,8 +60,10 @@ class EstimatorState(BaseEstimator):
         return made
 
     def __sklearn_clone__(self) -> Self:
-        """Clone as scikit-learn does; the clone belongs to the same data set, unless it is made
-        inside the block of another.
+        """Return a clone of this estimator, as scikit-learn does.
+
+        The clone belongs to the same account. If it is made inside a block of `dataset`, it belongs
+        to the block.
         """
         made: Self = super().__sklearn_clone__()
         if BELONGS_TO in self.__dict__:
@@ -65,33 +72,35 @@ class EstimatorState(BaseEstimator):
 
     @cached_property
     def privacy_spent_(self) -> PrivacyStatement:
-        """Privacy statement of the fit; see the attributes of the estimators."""
+        """Privacy statement of the fit. The docstrings of the estimators describe it."""
         check_is_fitted(self)
         return self._spent.statement()
 
     @property
     def clearest_split_(self) -> int | None:
-        """Number of groups in the clearest split; see the attributes of the estimators."""
+        """Number of groups in the clearest split. The docstrings of the estimators describe it."""
         check_is_fitted(self)
         return self._split.clearest
 
     @property
     def finer_split_(self) -> int | None:
-        """Number of groups after one more split; see the attributes of the estimators."""
+        """Number of groups after one more split. The docstrings of the estimators describe it."""
         check_is_fitted(self)
         return self._split.finer
 
     @cached_property
     def _split(self) -> Split:
-        """Groups that the noisy votes show."""
+        """Numbers of groups that the noisy votes show."""
         m = self.mechanism_
         return clearest_split(self._votes, m.n_clusters, m.seed) or Split()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy everything but `labels_`, which are exact outputs of the records.
+        """Return the state for a pickle or copy. It leaves out `labels_`, which are exact outputs
+        of the records.
 
-        The settings become the text of `mechanism.toml`, the statement a plain dict, and the votes
-        the numbers of groups they show, so that a pickle names no class that may move.
+        The state names no class, because classes may move. The settings become the text of
+        `mechanism.toml`, and the privacy statement becomes a dict. The noisy votes are replaced by
+        the numbers of groups that they show.
         """
         state: dict[str, Any] = {
             name: value
@@ -112,8 +121,9 @@ class EstimatorState(BaseEstimator):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Read a state as `__getstate__` writes it. Raises DataError if its statement contradicts
-        its settings.
+        """Read a state that `__getstate__` returned.
+
+        Raises DataError if the privacy statement contradicts the settings.
         """
         read = dict(state)
         if BELONGS_TO in read:
@@ -141,7 +151,10 @@ class EstimatorState(BaseEstimator):
 
 
 def hidden(first: FirstStage | None) -> list[str]:
-    """Return a warning about bounds that noise hides, if there are any."""
+    """Return a list with a warning about the features whose bounds noise hides, or an empty list.
+
+    first : first stage of a fit, which found bounds, or None.
+    """
     names = [] if first is None else first.not_found
     return (
         [f"noise hides where the records are in {listing(names)}: the outer range is used there"]
@@ -151,14 +164,14 @@ def hidden(first: FirstStage | None) -> list[str]:
 
 
 class Spent(NamedTuple):
-    """Data from which the privacy statement of a fit is computed when somebody asks for it.
+    """Data from which the privacy statement of a fit is computed when it is read.
 
     Computing the statement takes longer than a fit of a few thousand records.
 
     mechanism : mechanism of the fit, or of its second stage.
     first : first stage of a fit with two stages, or None.
     data_set : name of the data set in the ledger, or None.
-    radius : radius of the intervals in each feature, float64 (n_features,), or None.
+    radius : radius R of the intervals for each feature, float64 (n_features,), or None.
     """
 
     mechanism: Mechanism
@@ -167,7 +180,7 @@ class Spent(NamedTuple):
     radius: FloatArray | None
 
     def statement(self) -> PrivacyStatement:
-        """Privacy statement of the fit."""
+        """Return the privacy statement of the fit."""
         said = with_radius(mechanism_statement(self.mechanism), self.radius)
         if (first := self.first) is not None:
             said = both_stages(

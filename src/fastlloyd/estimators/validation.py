@@ -1,5 +1,7 @@
-"""Checks of the arguments of estimators: records by scikit-learn, without quoting them, and
-settings by their types.
+"""Checks of the arguments of estimators.
+
+scikit-learn checks the records, but messages never show a value of X. Settings are checked by their
+types.
 """
 
 import numbers
@@ -33,15 +35,19 @@ _NOT_FINITE = ("contains NaN", "contains infinity")  # and long advice, some of 
 def validate_records(
     estimator: BaseEstimator, X: Any, *, reset: bool, ensure_all_finite: bool = True, least: int = 1
 ) -> NDArray[Any]:
-    """Return X as finite real numbers (n_samples, n_features) in its own dtype; a numeric array is
-    not copied.
+    """Return X as an array of real numbers, (n_samples, n_features), in its own dtype.
 
+    A numeric array is not copied.
+
+    estimator : estimator that stores or compares the features.
+    X : records: an array, or a data frame.
     reset : True to store the number and names of features (`fit`), False to compare them.
-    ensure_all_finite : False if the caller checks float arrays itself, with `refuse_not_finite`.
+    ensure_all_finite : False if the caller checks float arrays for NaN and infinity itself, with
+        `refuse_not_finite`.
     least : smallest number of records.
 
-    Raises errors as scikit-learn does, but DataError if its error would show a value of X, and for
-    every column whose declared type is not a number (`records.declared`).
+    Raises the errors of scikit-learn. Raises DataError instead if scikit-learn's message would show
+    a value of X, and for a column whose declared type is not a number (`records.declared`).
     """
     refuse_collection(X)
     if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
@@ -75,8 +81,10 @@ def validate_records(
 
 
 def _cells(X: Any) -> NDArray[Any]:
-    """Return `matrix`, with a TypeError for objects in an array, as scikit-learn's own checks want
-    it.
+    """Return the records as an array, as `matrix` does.
+
+    Raises CellTypeError, a TypeError, for an array of objects, because scikit-learn's checks expect
+    a TypeError there.
     """
     try:
         return matrix(X)
@@ -90,13 +98,14 @@ def _cells(X: Any) -> NDArray[Any]:
 def validate_collection(estimator: BaseEstimator, X: Any) -> None:
     """Store the number and names of features of a Dask collection in the estimator.
 
-    Raises errors as `validate_records` does. Columns of objects are checked in each partition.
+    Raises the errors of `validate_records`. Columns of objects are checked later, in each
+    partition.
     """
     validate_records(estimator, sample(X), reset=True, least=0)
 
 
 def refuse_not_finite(values: NDArray[Any]) -> None:
-    """Raise DataError if scikit-learn finds NaN or infinity among the values."""
+    """Raise DataError if a value is NaN or infinite, by scikit-learn's check."""
     try:
         assert_all_finite(values)
     except ValueError as error:
@@ -121,7 +130,7 @@ def _not_finite(refused: str) -> DataError:
 
 
 def refuse_collection(X: Any) -> None:
-    """Raise DataError if X is a collection of Dask, as the caller needs all records in memory."""
+    """Raise DataError if X is a Dask collection. The caller needs all records in memory."""
     if is_collection(X):
         raise DataError(
             "X is a collection of Dask, which only fit accepts; label its partitions with"
@@ -130,9 +139,11 @@ def refuse_collection(X: Any) -> None:
 
 
 def _refuse_names(names: list[Any], index: frozenset[str]) -> None:
-    """Raise DataError for column names that cannot be used: repeated ones, or an index.
+    """Raise DataError if a column name is repeated, or names an index.
 
-    Bounds by name, and the comparison of names at `predict`, need distinct columns.
+    Bounds by name, and the comparison of names in `predict`, need distinct names.
+
+    index : names of columns that the table marks as its index.
     """
     refuse_repeated(names, "X")
     for name in names:
@@ -146,10 +157,9 @@ def _refuse_names(names: list[Any], index: frozenset[str]) -> None:
 
 
 def check_numbers(settings: Mapping[str, Any]) -> None:
-    """Raise PlanError, with the parameter, for settings that should be numbers or truth values and
-    are not.
+    """Raise PlanError for a parameter of the wrong type that should be a number, or True or False.
 
-    settings : the parameters of an estimator.
+    settings : parameters of an estimator by name.
     """
     for name in settings.keys() & {
         "n_clusters",
@@ -177,8 +187,9 @@ def _check(name: str, value: object, kind: type, expected: str) -> None:
 
 
 def on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, OutsideMarks]:
-    """Return `Domain.to_grid_and_outside`, and refuse values that are not finite, as validation
-    does.
+    """Return the result of `Domain.to_grid_and_outside`.
+
+    Raises DataError for NaN or infinity, with the message of `refuse_not_finite`.
     """
     try:
         return domain.to_grid_and_outside(values)
@@ -192,7 +203,12 @@ RandomState = int | np.random.RandomState
 
 
 def public_seed(random_state: RandomState | None) -> PublicSeed:
-    """Return the seed of the initial centroids; the noise has none."""
+    """Return the seed of the public random choices. The noise never depends on it.
+
+    random_state : an integer, a RandomState that supplies 32 bytes, or None for a new seed.
+
+    Raises PlanError for anything else.
+    """
     if random_state is None:
         return PublicSeed(os.urandom(32))
     if isinstance(random_state, numbers.Integral):
