@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict
 
 from fastlloyd.base.names import fraction, parse_columns
+from fastlloyd.base.problems import Faults
 from fastlloyd.cli.mechanism_options import GuaranteeOptions, MechanismOptions
 from fastlloyd.cli.options import FederationOptions, LedgerOptions
 from fastlloyd.errors import BudgetError
@@ -17,7 +18,6 @@ from fastlloyd.jobs.choices import (
     GuaranteeChoices,
     StatedBounds,
 )
-from fastlloyd.jobs.problems import Faults
 from fastlloyd.jobs.simulate import FederationChoices
 from fastlloyd.jobs.source import FileSource
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fastlloyd.base.names import choose
+from fastlloyd.base.problems import Faults, raising_problems
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import PlanError
@@ -11,7 +12,6 @@ from fastlloyd.federation.ledger import Account
 from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
 from fastlloyd.jobs.choices import MISSING, NEEDS_RANGE, GuaranteeChoices, StatedBounds
 from fastlloyd.jobs.fit import find_bounds
-from fastlloyd.jobs.problems import Faults, raising_problems
 from fastlloyd.jobs.settings import (
     bounds_settings,
     cap_of,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from fastlloyd.base.names import choose
+from fastlloyd.base.problems import Faults
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import NetworkError, PlanError
@@ -26,7 +27,6 @@ from fastlloyd.federation.store.events import Limit
 from fastlloyd.federation.transport.grpc.client import GrpcClient, check_connection
 from fastlloyd.jobs.account import BudgetAccount
 from fastlloyd.jobs.parties import check_store_exists, der, tls_identity
-from fastlloyd.jobs.problems import Faults
 from fastlloyd.jobs.source import FileSource, TableSource
 from fastlloyd.jobs.watching import RecordsFound, Watch, nobody
 from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked

@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 from fastlloyd.base.names import choose
 from fastlloyd.base.precision import epsilon_up, rounded_up
+from fastlloyd.base.problems import Faults, raising_problems
 from fastlloyd.clustering.grid_records import OUTSIDE_BOUNDS, Outside
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.dp.noise import Noise, NoiseSource, SystemNoise
@@ -15,7 +16,6 @@ from fastlloyd.federation.ledger import Account
 from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
 from fastlloyd.jobs.choices import ClusteringChoices
 from fastlloyd.jobs.forecast import Forecast
-from fastlloyd.jobs.problems import Faults, raising_problems
 from fastlloyd.jobs.settings import (
     cap_of,
     check_clustering,

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import choose
+from fastlloyd.base.problems import Faults
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -26,7 +27,6 @@ from fastlloyd.jobs.choices import (
     is_private,
     seed_of,
 )
-from fastlloyd.jobs.problems import Faults
 from fastlloyd.jobs.source import UNKNOWN, Openable, Source
 from fastlloyd.mechanisms.bounds.design import BoundsSettings, outer_range
 from fastlloyd.mechanisms.private_run import MAX_RECORDS

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from fastlloyd.base.names import choose
+from fastlloyd.base.problems import Faults, raising_problems
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.federation import simulation
 from fastlloyd.federation.ledger import Account
@@ -21,7 +22,6 @@ from fastlloyd.federation.simulation import Drop
 from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
 from fastlloyd.jobs.choices import ClusteringChoices, refuse_private
 from fastlloyd.jobs.fit import placing, planned_settings
-from fastlloyd.jobs.problems import Faults, raising_problems
 from fastlloyd.jobs.settings import check_clustering, opened
 from fastlloyd.jobs.source import Openable, TableSource
 from fastlloyd.jobs.watching import StepBegan, StepEnded, Watch, nobody

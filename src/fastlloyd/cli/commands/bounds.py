@@ -106,10 +106,10 @@ def estimate(
     """Find bounds of the columns of DATA with differential privacy, for --bounds. To find bounds
     and cluster within one budget, use `fit --range`.
     """
+    from fastlloyd.base.problems import Faults
     from fastlloyd.cli import accounts, persons, requests, screen
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.bounds import BoundsRequest
-    from fastlloyd.jobs.problems import Faults
     from fastlloyd.reports.bounds_result import FOUND, BoundsResult
     from fastlloyd.reports.facts import said
     from fastlloyd.reports.plan_facts import cautions

@@ -33,10 +33,10 @@ def fit(
     """Cluster the records of one organisation with differential privacy. A file larger than memory
     is read again in each round.
     """
+    from fastlloyd.base.problems import Faults
     from fastlloyd.cli import accounts, persons, requests, results
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.fit import FitRequest
-    from fastlloyd.jobs.problems import Faults
     from fastlloyd.reports.result import Result
 
     faults = Faults()

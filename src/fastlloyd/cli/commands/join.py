@@ -25,6 +25,7 @@ from fastlloyd.cli.options import (
 from fastlloyd.errors import DataError, EngineError, OutputError, PlanError, StateError
 
 if TYPE_CHECKING:
+    from fastlloyd.base.problems import Faults
     from fastlloyd.cli.client_progress import ClientProgress
     from fastlloyd.cli.hosting import ServerProcess
     from fastlloyd.cli.results import Destination
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from fastlloyd.federation.runs import DurableClient
     from fastlloyd.federation.store import Store
     from fastlloyd.jobs.client import Endpoint, PreparedClient
-    from fastlloyd.jobs.problems import Faults
     from fastlloyd.reports.run_result import RunResult
 
 PlanFile = Annotated[
@@ -108,12 +108,12 @@ def join(
     """Take part in a run with your records, which stay here. It can be stopped and started at any
     time.
     """
+    from fastlloyd.base.problems import Faults
     from fastlloyd.cli import digests, hosting, network, requests, results
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.jobs.account import BudgetAccount
     from fastlloyd.jobs.client import ClientRequest
     from fastlloyd.jobs.parties import check_member
-    from fastlloyd.jobs.problems import Faults
 
     agreed = network.networked_plan(plan)
     digests.check_digest(agreed, digest, plan)

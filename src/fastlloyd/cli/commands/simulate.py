@@ -63,9 +63,9 @@ def simulate(
     """Deal records to clients by chance and run the clients together in this process, message by
     message.
     """
+    from fastlloyd.base.problems import Faults
     from fastlloyd.cli import accounts, persons, requests, results
     from fastlloyd.cli.progress import Progress
-    from fastlloyd.jobs.problems import Faults
     from fastlloyd.jobs.simulate import SimulateRequest
     from fastlloyd.reports.result import Result
 
