@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,21 @@ class TextCells:
     def __len__(self) -> int:
         """Return the number of records."""
         return len(self.codes)
+
+    def mapped(
+        self, value_of: Callable[[str], float | None]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Return a number for each record, (n,), and which records have a text without one, (n,).
+
+        A record without a number has NaN, and so has a missing cell, which the second array does
+        not mark.
+
+        value_of : function from a text to its number, or None if it has none.
+        """
+        found = [value_of(text) for text in self.texts]
+        values = np.array([np.nan if value is None else value for value in found] + [np.nan])
+        unknown = np.array([value is None for value in found] + [False])
+        return values[self.codes], unknown[self.codes]
 
 
 class CellBlock:

@@ -1,0 +1,138 @@
+"""Cells of a column as a recipe sees them: numbers, text or days.
+
+A feature asks for the kind that it needs. Cells of another kind are refused, because a number is no
+date and text is no number, unless the recipe says how the one becomes the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.errors import DataError
+from fastlloyd.records.declared import Holds
+from fastlloyd.records.text_cells import TextCells
+
+ValueOf = Callable[[str], float | None]
+
+
+class Found(NamedTuple):
+    """Numbers of a column's cells.
+
+    values : float64 (n,), with NaN for a missing cell and for one that the recipe does not know.
+    unknown : bool (n,), the cells that the recipe does not know.
+    """
+
+    values: FloatArray
+    unknown: npt.NDArray[np.bool_]
+
+
+class Cells(Protocol):
+    """Cells of one column."""
+
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    def numbers(self, value_of: ValueOf) -> Found:
+        """Return the numbers. value_of : reads one from text. Raises DataError."""
+
+    def categories(self, value_of: ValueOf) -> Found:
+        """Return the number that each text stands for. Raises DataError."""
+
+    def days(self, value_of: ValueOf) -> Found:
+        """Return the days since 1 January 1970. value_of : reads a date. Raises DataError."""
+
+
+class NumberCells(NamedTuple):
+    """Cells that are numbers, float32 or float64 (n,), NaN if missing."""
+
+    values: npt.NDArray[np.floating]
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+    def numbers(self, value_of: ValueOf) -> Found:  # noqa: ARG002 - they are numbers
+        """Return the numbers, each as the same float64."""
+        return _known(self.values.astype(np.float64))
+
+    def categories(self, value_of: ValueOf) -> Found:
+        """Return the number that the digits of each whole number stand for.
+
+        A number that is not whole has its shortest decimal form.
+        """
+        there = ~np.isnan(self.values)
+        distinct, codes = np.unique(self.values[there].astype(np.float64), return_inverse=True)
+        places = np.full(len(self), -1, dtype=np.int32)
+        places[there] = codes
+        return Found(
+            *TextCells([digits(value) for value in distinct.tolist()], places).mapped(value_of)
+        )
+
+    def days(self, value_of: ValueOf) -> Found:  # noqa: ARG002
+        """Raise DataError: a number is no date."""
+        raise _wrong_kind(Holds.NUMBERS, "numbers", "dates")
+
+
+class DayCells(NamedTuple):
+    """Cells that are dates: float64 (n,) days since 1 January 1970, NaN if missing."""
+
+    values: FloatArray
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+    def numbers(self, value_of: ValueOf) -> Found:  # noqa: ARG002
+        """Raise DataError: a date is no number."""
+        raise _wrong_kind(Holds.DATES, "dates", "numbers")
+
+    def categories(self, value_of: ValueOf) -> Found:  # noqa: ARG002
+        """Raise DataError: a date is no category."""
+        raise _wrong_kind(Holds.DATES, "dates", "text")
+
+    def days(self, value_of: ValueOf) -> Found:  # noqa: ARG002 - they are days
+        """Return the days."""
+        return _known(self.values)
+
+
+class WordCells(NamedTuple):
+    """Cells that are text."""
+
+    cells: TextCells
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.cells)
+
+    def numbers(self, value_of: ValueOf) -> Found:
+        """Return the numbers of the texts."""
+        return Found(*self.cells.mapped(value_of))
+
+    def categories(self, value_of: ValueOf) -> Found:
+        """Return the numbers that the texts stand for."""
+        return Found(*self.cells.mapped(value_of))
+
+    def days(self, value_of: ValueOf) -> Found:
+        """Return the days of the texts."""
+        return Found(*self.cells.mapped(value_of))
+
+
+def digits(value: float) -> str:
+    """Return a number as text: a whole one without a point, any other in its shortest form."""
+    return str(int(value)) if value == math.floor(value) and abs(value) < 2**53 else repr(value)
+
+
+def _known(values: FloatArray) -> Found:
+    return Found(values, np.zeros(len(values), dtype=bool))
+
+
+def _wrong_kind(holds: Holds, what: str, expected: str) -> DataError:
+    return DataError(
+        f"the column holds {what}, and the recipe expects {expected}", code=holds.value
+    )

@@ -1,0 +1,98 @@
+"""Features of a recipe: for each, a column, the way to a number, public bounds and a weight.
+
+A feature is public: organisations agree on it as they agree on bounds. It is applied to each record
+(or to the rows of each person) alone, so a recipe costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from fastlloyd.records.recipe.checks import REFUSE, WAYS, faults_of, is_number, plain
+
+
+class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Column of the records, and the way from its cells to numbers that are clustered.
+
+    key : name of the feature, and of its column unless `Here` names another.
+    bounds : public lower and upper bound in the column's units; of dates as YYYY-MM-DD. None for
+        `values` and `categories`, whose bounds follow from them.
+    transform : "log" for the natural logarithm, or None.
+    values : text and number of each cell that the column may have, or None.
+    categories : texts that each become a column of 0 and 1, or None.
+    date : format of a date, such as "%d.%m.%Y", or None.
+    until : the feature is the time from the date until this one: a date as YYYY-MM-DD, or the key
+        of another feature that is a date. None for the date itself.
+    count : "days" or "years" (365.25 days), the unit of that time.
+    weight : factor of the distances along this feature, above 0 and at most 1.
+    missing : number, date or category that stands for a missing cell, or "middle" of the bounds,
+        or "drop" for the whole record, or "refuse" for the whole file.
+    below : meaning of a cell such as "<0.3": "bound" for the lower bound, or "missing". None
+        refuses such cells.
+    other : meaning of a text that neither `values` nor `categories` has: "refuse", "missing", or
+        "none" for none of the categories.
+    per_person : one number for all rows of a person: their "mean", or that of the "first" or
+        "last" date. None if records are rows.
+    role : "order" for a date that only orders the rows of a person, or None.
+    label : name for people, or None for the key.
+
+    Raises PlanError.
+    """
+
+    key: str
+    bounds: tuple[float | str, float | str] | None = None
+    transform: str | None = None
+    values: tuple[tuple[str, float], ...] | None = None
+    categories: tuple[str, ...] | None = None
+    date: str | None = None
+    until: str | None = None
+    count: str | None = None
+    weight: float = 1.0
+    missing: float | str = REFUSE
+    below: str | None = None
+    other: str = REFUSE
+    per_person: str | None = None
+    role: str | None = None
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        for fault in faults_of(self.key, msgspec.structs.asdict(self)):
+            raise fault
+
+    @property
+    def name(self) -> str:
+        """Name of the feature for people."""
+        return self.label or self.key
+
+    @property
+    def way(self) -> str | None:
+        """Field that says how a cell becomes a number, or None if the cell is one."""
+        return next((name for name in WAYS if getattr(self, name) is not None), None)
+
+    @property
+    def is_read_as_text(self) -> bool:
+        """Return whether the cells are needed as they are written, not as numbers."""
+        return self.way in ("values", "categories", "date") or self.below is not None
+
+
+def feature_of(key: str, table: Mapping[str, Any]) -> Feature:
+    """Return the feature of a table [features.KEY] without faults (`faults_of`)."""
+    return Feature(key=key, **_frozen(table))
+
+
+def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a checked table in the types of `Feature`."""
+    found = dict(table)
+    if isinstance(values := found.get("values"), Mapping):
+        found["values"] = tuple((plain(text), float(number)) for text, number in values.items())
+    if (categories := found.get("categories")) is not None:
+        found["categories"] = tuple(map(plain, categories))
+    for name in ("weight", "missing"):
+        if is_number(found.get(name)):
+            found[name] = float(found[name])
+    if (bounds := found.get("bounds")) is not None:
+        found["bounds"] = tuple(float(end) if is_number(end) else end for end in bounds)
+    return found

@@ -1,0 +1,106 @@
+"""Local part of a recipe: where an organisation's own columns are, and how its text is written.
+
+It enters no plan, digest, result or message to another party.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fastlloyd.base.names import nearest_name, shown
+from fastlloyd.errors import DataError
+from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
+from fastlloyd.records.recipe.dates import check_format
+
+
+class Here(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Facts about one organisation's file.
+
+    names : column of each feature that is called otherwise, by the feature's key.
+    dates : format of the dates of each feature that the file writes otherwise, by its key.
+    unit_column : column with the id of each row's person, or None.
+    dataset : name of the data set in the ledger, or None.
+
+    The others are the fields of `Layout`.
+    """
+
+    names: dict[str, str] = {}
+    dates: dict[str, str] = {}
+    unit_column: str | None = None
+    dataset: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    header: str | None = None
+    skip_lines: int | None = None
+    missing_words: tuple[str, ...] = ()
+
+    def column(self, key: str) -> str:
+        """Return the name of a feature's column in this file."""
+        return self.names.get(key, key)
+
+
+_TEXTS: Final = (
+    "unit_column",
+    "dataset",
+    "separator",
+    "decimal",
+    "thousands",
+    "encoding",
+    "header",
+)
+FIELDS: Final = Here.__struct_fields__
+LAYOUT: Final = (
+    "separator",
+    "decimal",
+    "thousands",
+    "encoding",
+    "header",
+    "skip_lines",
+    "missing_words",
+)
+
+
+def here_faults(table: Mapping[str, Any], keys: frozenset[str]) -> Iterator[DataError]:
+    """Yield an error for each fault of a table [here] that can be seen without the file.
+
+    keys : keys of the recipe's features.
+    """
+    for name in table.keys() - set(FIELDS):
+        yield _fault(name, f"{shown(name)} is unknown{nearest_name(name, FIELDS)}")
+    for name in ("names", "dates"):
+        yield from _table_faults(name, table.get(name, {}), keys)
+    for name in sorted({*_TEXTS} & table.keys()):
+        if not isinstance(table[name], str):
+            yield _fault(name, f"{name} is {shown(table[name])}; expected a text")
+    skipped = table.get("skip_lines", 0)
+    if type(skipped) is not int or skipped < 0:
+        yield _fault("skip_lines", f"skip_lines is {shown(skipped)}; expected 0 or more")
+    words = table.get("missing_words", ())
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        yield _fault("missing_words", 'expected a list of texts, such as ["k.A.", "-"]')
+
+
+def _table_faults(name: str, given: Any, keys: frozenset[str]) -> Iterator[DataError]:
+    if not isinstance(given, Mapping):
+        yield _fault(name, f"{name} is {shown(given)}; expected a table [here.{name}]")
+        return
+    for key, text in given.items():
+        if key not in keys:
+            near = nearest_name(key, sorted(keys))
+            yield _fault(name, f"there is no feature {key!r:.80}{near}")
+        if not isinstance(text, str) or not text:
+            yield _fault(name, f"{key!r:.80} is {shown(text)}; expected a text")
+        elif name == "dates":
+            try:
+                check_format(text)
+            except ValueError as error:
+                yield _fault(name, f"{key!r:.80}: {error}")
+
+
+def _fault(name: str, sentence: str) -> DataError:
+    return DataError(f"here: {sentence}", code=UNUSABLE_RECIPE, field=f"here.{name:.80}")

@@ -1,0 +1,78 @@
+"""Keys of the tables [privacy] and [clustering]: names of options, with the types of their values.
+
+The commands take the same names as options, and the estimators as parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fastlloyd.base.names import nearest_name, shown
+from fastlloyd.errors import PlanError
+from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
+
+_WHOLE: Final = "a whole number"
+_NUMBER: Final = "a number"
+_TEXT: Final = "a text"
+_YES_OR_NO: Final = "true or false"
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    _WHOLE: (int,),
+    _NUMBER: (int, float),
+    _TEXT: (str,),
+    _YES_OR_NO: (bool,),
+}
+KEYS: Final[Mapping[str, Mapping[str, str]]] = {
+    "privacy": {
+        "epsilon": _NUMBER,
+        "delta": _NUMBER,
+        "unit": _TEXT,
+        "unit_name": _TEXT,
+        "max_clients_per_person": _WHOLE,
+        "n_records": _WHOLE,
+        "n_expected": _WHOLE,
+        "neighboring_relation": _TEXT,
+        "outside": _TEXT,
+        "loss": _YES_OR_NO,
+        "loss_share": _NUMBER,
+    },
+    "clustering": {
+        "n_clusters": _WHOLE,
+        "algorithm": _TEXT,
+        "preset": _TEXT,
+        "scaling": _TEXT,
+        "public_seed": _TEXT,
+        "iterations": _WHOLE,
+        "initialization": _TEXT,
+        "min_count": _NUMBER,
+        "radius": _TEXT,
+        "alpha": _NUMBER,
+        "postprocessing": _TEXT,
+        "clipping": _YES_OR_NO,
+        "noise": _TEXT,
+    },
+}
+"""Keys of each table, and a noun for the type of each value."""
+
+
+def key_faults(table: str, given: Any) -> Iterator[PlanError]:
+    """Yield an error for each key of a table that is unknown, or has a value of another type."""
+    known = KEYS[table]
+    if not isinstance(given, Mapping):
+        yield _fault(table, "", f"[{table}] is {shown(given)}; expected a table")
+        return
+    for name, value in given.items():
+        if name not in known:
+            elsewhere = next((other for other in KEYS if name in KEYS[other]), None)
+            hint = (
+                f"; it belongs to [{elsewhere}]" if elsewhere else nearest_name(name, list(known))
+            )
+            yield _fault(table, name, f"{name!r:.80} is unknown in [{table}]{hint}")
+        elif type(value) not in _TYPES[known[name]]:
+            yield _fault(table, name, f"{name} is {shown(value)}; expected {known[name]}")
+
+
+def _fault(table: str, name: str, sentence: str) -> PlanError:
+    return PlanError(
+        f"{table}: {sentence}", code=UNUSABLE_RECIPE, field=f"{table}.{name:.80}".rstrip(".")
+    )

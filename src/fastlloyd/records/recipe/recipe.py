@@ -1,0 +1,223 @@
+"""Recipe: from the columns of a table, as people have it, to the features that are clustered.
+
+Everything but `Here` is public and agreed on. A recipe is applied to each record alone, so it costs
+no privacy, and equal records become equal features at every organisation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import tomli_w
+
+from fastlloyd.base.names import nearest_name, shown
+from fastlloyd.base.places import whose
+from fastlloyd.base.problems import Faults
+from fastlloyd.base.texts import decoded
+from fastlloyd.errors import UNREADABLE_FILE, WRONG_FILE, DataError, PlanError
+from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE, faults_of
+from fastlloyd.records.recipe.feature import Feature, feature_of
+from fastlloyd.records.recipe.here import Here, here_faults
+from fastlloyd.records.recipe.keys import KEYS, key_faults
+from fastlloyd.records.recipe.together import columns_of, feature_fault, feature_set_faults
+from fastlloyd.records.recipe.ways import GridColumn
+
+MAX_BYTES: Final = 1 << 20
+_TABLES: Final = (*KEYS, "features", "here")
+_HEADING = (
+    "# Recipe of fastlloyd: from the columns of a table to features. All but [here] is public.\n"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Recipe for the features of a clustering.
+
+    features : features in their order.
+    privacy, clustering : options of a run, by the names of `KEYS`.
+    here : facts about the own file, which are told to nobody.
+
+    Raises Problems with all faults.
+    """
+
+    features: tuple[Feature, ...]
+    privacy: Mapping[str, Any] = field(default_factory=dict)
+    clustering: Mapping[str, Any] = field(default_factory=dict)
+    here: Here = field(default_factory=Here, repr=False)
+
+    def __post_init__(self) -> None:
+        faults = Faults()
+        for error in _together(self.features, self.here):
+            with faults.noted():
+                raise error
+        faults.check()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Recipe:
+        """Return the recipe in a file. Raises PlanError or Problems; no message shows a cell."""
+        file = Path(path)
+        try:
+            with file.open("rb") as opened:
+                text = decoded(
+                    opened.read(MAX_BYTES + 1), file, "pass a recipe, such as recipe.toml"
+                )
+        except OSError as error:
+            raise PlanError(
+                f"{file} cannot be read ({error.strerror}){whose(file)}", code=UNREADABLE_FILE
+            ) from None
+        except ValueError as error:
+            raise PlanError(str(error), code=WRONG_FILE) from None
+        return cls.from_toml(text, str(file))
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "the recipe") -> Recipe:
+        """Return the recipe in a text. Raises PlanError for a text that is no TOML, and Problems
+        with every fault of the recipe.
+        """
+        if len(text) > MAX_BYTES:
+            raise PlanError(
+                f"{source} is larger than {MAX_BYTES} bytes; shorten it", code=WRONG_FILE
+            )
+        try:
+            tables = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+            raise PlanError(
+                f"{source} is not valid TOML: {error}; correct that line", code=WRONG_FILE
+            ) from None
+        return cls.of(tables)
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Any]) -> Recipe:
+        """Return the recipe with the tables of a recipe file. Raises Problems with all faults."""
+        faults = Faults()
+        for error in _faults(tables):
+            with faults.noted():
+                raise error
+        faults.check()
+        here = dict(tables.get("here", {}))
+        return cls(
+            features=tuple(feature_of(key, table) for key, table in tables["features"].items()),
+            privacy=dict(tables.get("privacy", {})),
+            clustering=dict(tables.get("clustering", {})),
+            here=msgspec.convert(here, Here),
+        )
+
+    @property
+    def columns(self) -> tuple[GridColumn, ...]:
+        """Columns of the grid."""
+        return columns_of(self.features)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the public part in 64 hex digits, the same for every spelling of the file."""
+        return hashlib.sha256(_canonical(self.public)).hexdigest()
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """Public part, as tables."""
+        tables: dict[str, Any] = {
+            name: dict(getattr(self, name)) for name in KEYS if getattr(self, name)
+        }
+        features = {each.key: table_of(each) for each in self.features}
+        return {**tables, "features": features}
+
+    def to_toml(self) -> str:
+        """Return the text of a recipe file, in the one form in which recipes are written."""
+        here = _without_defaults(self.here)
+        return _HEADING + "\n" + tomli_w.dumps(self.public | ({"here": here} if here else {}))
+
+
+def table_of(feature: Feature) -> dict[str, Any]:
+    """Return a feature as its table [features.KEY], without the values that are the defaults."""
+    table = _without_defaults(feature)
+    del table["key"]
+    if feature.values is not None:
+        table["values"] = dict(feature.values)
+    return table
+
+
+def _without_defaults(struct: msgspec.Struct) -> dict[str, Any]:
+    defaults = {
+        each.name: each.default_factory()
+        if each.default is msgspec.NODEFAULT and each.default_factory is not msgspec.NODEFAULT
+        else each.default
+        for each in msgspec.structs.fields(type(struct))
+    }
+    found = {name: getattr(struct, name) for name in defaults}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in found.items()
+        if value != defaults[name]
+    }
+
+
+def _canonical(tables: Mapping[str, Any]) -> bytes:
+    ordered = {**tables, "features": list(tables["features"].items())}
+    return json.dumps(_plain(ordered), sort_keys=True, separators=(",", ":")).encode()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in one spelling of numbers: 1 and 1.0 are the same."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return float(value) if type(value) is int else value
+
+
+def _faults(tables: Mapping[str, Any]) -> Iterator[DataError | PlanError]:
+    """Yield an error for each fault of a recipe's tables that stands in one of them."""
+    for name in tables.keys() - set(_TABLES):
+        hint = (
+            "; write the bounds of each feature in its own table [features.NAME]"
+            if name == "bounds"
+            else nearest_name(name, _TABLES)
+        )
+        yield PlanError(f"{shown(name)} is unknown{hint}", code=UNUSABLE_RECIPE, field=name)
+    for name in KEYS:
+        if name in tables:
+            yield from key_faults(name, tables[name])
+    features = tables.get("features")
+    if not isinstance(features, Mapping) or not features:
+        yield PlanError(
+            "a recipe needs features; write a table [features.NAME] for each column that is used",
+            code=UNUSABLE_RECIPE,
+            field="features",
+        )
+        features = {}
+    for key, table in features.items():
+        if isinstance(table, Mapping):
+            yield from faults_of(key, table)
+        else:
+            yield PlanError(
+                f"features.{key:.80} is {shown(table)}; expected a table [features.{key:.80}]",
+                code=UNUSABLE_RECIPE,
+                field=f"features.{key:.80}",
+            )
+    here = tables.get("here", {})
+    if isinstance(here, Mapping):
+        yield from here_faults(here, frozenset(features))
+    else:
+        yield DataError(
+            f"here is {shown(here)}; expected a table [here]", code=UNUSABLE_RECIPE, field="here"
+        )
+
+
+def _together(features: tuple[Feature, ...], here: Here) -> Iterator[PlanError | DataError]:
+    """Yield the faults that features have together, and with the local part."""
+    yield from feature_set_faults(features)
+    for each in features:
+        if here.unit_column is not None and here.column(each.key) == here.unit_column:
+            yield feature_fault(
+                each.key,
+                "bounds",
+                "its column is the unit_column, whose ids tell the persons; leave the feature out",
+            )

@@ -1,0 +1,191 @@
+"""Rows of a source as the features of a recipe, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fastlloyd.base.arrays import FloatArray, RealArray
+from fastlloyd.errors import DataError
+from fastlloyd.records.declared import MISSING
+from fastlloyd.records.reader import Reader
+from fastlloyd.records.recipe.cells import Cells, DayCells, NumberCells, WordCells
+from fastlloyd.records.recipe.checks import DROP, ORDER, REFUSE
+from fastlloyd.records.recipe.feature import Feature
+from fastlloyd.records.recipe.here import Here
+from fastlloyd.records.recipe.together import columns_of, order_of
+from fastlloyd.records.recipe.ways import GridColumn, TextFormat, Way, way_of
+from fastlloyd.records.table import ColumnBlock, ids_of
+from fastlloyd.records.text_cells import TextCells
+
+UNKNOWN_CELL = "unknown-cell"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Using:
+    """Features of a recipe, and where their columns are in one organisation's table.
+
+    features : features in their order.
+    here : local facts.
+    """
+
+    features: tuple[Feature, ...]
+    here: Here = field(default_factory=Here, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the table's columns that the features need, each once."""
+        return tuple(dict.fromkeys(self.here.column(each.key) for each in self.features))
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        """Names of the columns whose cells are needed as they are written."""
+        return frozenset(
+            self.here.column(each.key) for each in self.features if each.is_read_as_text
+        )
+
+    @property
+    def is_per_person(self) -> bool:
+        """Return whether the rows of a person become one record."""
+        return any(each.per_person is not None for each in self.features)
+
+    @property
+    def drops_records(self) -> bool:
+        """Return whether a missing cell of some feature drops the record."""
+        return any(each.missing == DROP for each in self.features)
+
+    @cached_property
+    def columns(self) -> tuple[GridColumn, ...]:
+        """Columns of the grid."""
+        return columns_of(self.features)
+
+    @cached_property
+    def used(self) -> tuple[tuple[Feature, Way], ...]:
+        """Features that are clustered, each with its way."""
+        return tuple((each, way_of(each)) for each in self.features if each.role != ORDER)
+
+    @property
+    def order(self) -> str | None:
+        """Key of the date that orders a person's rows, or None."""
+        return order_of(self.features) if self.is_per_person else None
+
+    @property
+    def form(self) -> TextFormat:
+        """Local form of numbers and dates in text."""
+        dates = {each.key: each.date for each in self.features if each.date is not None}
+        return TextFormat(
+            decimal=self.here.decimal or ".",
+            thousands=self.here.thousands or "",
+            dates=dates | self.here.dates,
+        )
+
+    def cells(self, block: Any, columns: Sequence[str]) -> dict[str, Cells]:
+        """Return the cells of each feature's column, by its key.
+
+        block : columns of the source, each an array of numbers, `TextCells` or `DayCells`.
+        columns : their names.
+        """
+        arrays = block.arrays if isinstance(block, ColumnBlock) else np.asarray(block).T
+        by_name = {name: _cells(array) for name, array in zip(columns, arrays, strict=True)}
+        return {each.key: by_name[self.here.column(each.key)] for each in self.features}
+
+    def numbers(self, cells: Mapping[str, Cells], where: Callable[[int], str]) -> list[FloatArray]:
+        """Return the numbers of each column of the grid, in the column's units, NaN if missing.
+
+        where : returns the place of the row of a number, from 0, for messages. Raises DataError for
+            a cell that is not what the recipe says. The message shows no cell.
+        """
+        form, arrays = self.form, list[FloatArray]()
+        for feature, way in self.used:
+            found = _found(feature, way, cells, form, self.here)
+            if feature.other == REFUSE and found.unknown.any():
+                row = int(found.unknown.argmax())
+                raise DataError(
+                    f"{where(row)}, column {self.here.column(feature.key)!r}:"
+                    f" {_REMEDY[feature.way]}",
+                    code=UNKNOWN_CELL,
+                    field=feature.key,
+                )
+            arrays += way.numbers(found.values)
+        return arrays
+
+    def features_of(
+        self, numbers: Sequence[FloatArray], where: Callable[[int], str], gap: str
+    ) -> list[FloatArray]:
+        """Return what is clustered for the numbers of each column, NaN if the record is dropped.
+
+        where : as in `numbers`.
+        gap : the fault of a record whose missing cell is refused, for messages.
+        """
+        arrays, left = list[FloatArray](), iter(zip(self.columns, numbers, strict=True))
+        for feature, way in self.used:
+            fills = way.gap() or [np.nan] * len(way.columns)
+            for fill, (column, values) in zip(fills, left, strict=False):
+                missing = np.isnan(values)
+                if feature.missing == REFUSE and missing.any():
+                    raise DataError(
+                        f"{where(int(missing.argmax()))}, feature {feature.key!r}: {gap}",
+                        code=MISSING,
+                        field=feature.key,
+                    )
+                arrays.append(np.where(missing, fill, column.clustered(values)))
+        return arrays
+
+
+GAP = (
+    "the cell is missing; fill it in, or agree on what stands for a gap: missing = a number,"
+    ' "middle" or "drop"'
+)
+_REMEDY: Mapping[str | None, str] = {
+    None: "not a number; correct the cell, or state how numbers are written (--decimal,"
+    " --thousands, --missing-words)",
+    "transform": "not a number; correct the cell, or state how numbers are written (--decimal,"
+    " --thousands, --missing-words)",
+    "values": 'no number is stated for this text; add it to values, or say other = "missing"',
+    "categories": 'this text is none of the categories; add it, or say other = "none"',
+    "date": "not a date of the stated format; correct the cell, or the format of dates",
+}
+
+
+class RecipeReader(Reader):
+    """Features of a recipe, from the columns of another reader."""
+
+    def __init__(self, reader: Reader, using: Using, source: str) -> None:
+        self.names, self.n_rows = reader.names, reader.n_rows
+        self.n_ahead, self.ids = reader.n_ahead, reader.ids
+        self.place = reader.place  # type: ignore[method-assign]
+        self.columns = tuple(column.name for column in using.columns)
+        self._reader, self._using, self._source = reader, using, source
+
+    def blocks(self) -> Iterator[RealArray | ColumnBlock]:
+        """Yield the features of each block. Raises DataError."""
+        before = 0
+        for block in self._reader.blocks():
+            where = self._where(before)
+            numbers = self._using.numbers(self._using.cells(block, self._reader.columns), where)
+            yield ColumnBlock(self._using.features_of(numbers, where, GAP), ids_of(block))
+            before += len(block)
+
+    def _where(self, before: int) -> Callable[[int], str]:
+        return lambda row: f"{self._source}, {self._reader.place(before + row + 1)}"
+
+
+def _cells(array: Any) -> Cells:
+    if isinstance(array, TextCells):
+        return WordCells(array)
+    return array if isinstance(array, DayCells) else NumberCells(array)
+
+
+def _found(
+    feature: Feature, way: Way, cells: Mapping[str, Cells], form: TextFormat, here: Here
+) -> Any:
+    try:
+        return way.found(cells, form)
+    except DataError as error:
+        raise DataError(
+            f"column {here.column(feature.key)!r}: {error}", code=error.code, field=feature.key
+        ) from None

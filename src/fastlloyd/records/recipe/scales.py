@@ -1,0 +1,31 @@
+"""Scales of features: from the numbers that are clustered back to the units of the column."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.records.recipe.logarithm import exponential, natural_log
+
+
+class Scale(enum.Enum):
+    """Relation of a feature's numbers to the units of its column."""
+
+    LINEAR = "linear"  # the number itself
+    LOG = "log"  # the natural logarithm of the number
+    DAYS = "days"  # the number of days since 1 January 1970
+
+    def to_feature(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the feature's number of each number of the column, float64 (n,)."""
+        numbers = np.asarray(values, dtype=np.float64)
+        return natural_log(numbers) if self is Scale.LOG else numbers
+
+    def to_column(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the number of the column of each feature's number, float64 of the same shape.
+
+        A date stays a number of days; `dates.date_of` makes a date of it.
+        """
+        numbers = np.asarray(values, dtype=np.float64)
+        return exponential(numbers) if self is Scale.LOG else numbers
