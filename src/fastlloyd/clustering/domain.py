@@ -11,7 +11,7 @@ to a record is that to its grid point.
 
 import enum
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any
@@ -35,6 +35,8 @@ from fastlloyd.errors import DataError, PlanError
 from fastlloyd.records.declared import AMBIGUOUS, ANOTHER_ORDER
 from fastlloyd.records.in_memory import matrix, names_of, taken_over
 from fastlloyd.records.labels import labels_of
+from fastlloyd.records.recipe.feature import Feature
+from fastlloyd.records.recipe.together import columns_of, feature_set_faults
 from fastlloyd.records.table import ColumnBlock
 
 # integers below 2**53 are exact in float64, and so are sums and products that stay below it
@@ -83,6 +85,7 @@ class Domain(
     upper: tuple[float, ...]
     scaling: Scaling = Scaling.PER_FEATURE
     fraction_bits: int = 16
+    recipe: tuple[Feature, ...] | None = None
 
     def __post_init__(self) -> None:
         d = len(self.features)
@@ -126,7 +129,21 @@ class Domain(
                 f"fraction_bits {self.fraction_bits} with {d} features leaves the range of exact"
                 f" arithmetic; use fraction_bits {finest_bits(d)} or less"
             )
+        if self.recipe is not None:
+            msgspec.structs.force_setattr(self, "recipe", tuple(self.recipe))
+            self._check_recipe(self.recipe)
         self._check_units()
+
+    def _check_recipe(self, recipe: tuple[Feature, ...]) -> None:
+        for fault in feature_set_faults(recipe):
+            raise fault
+        columns = columns_of(recipe)
+        stated = list(zip(self.features, self.lower, self.upper, strict=True))
+        if stated != [(each.name, each.lower, each.upper) for each in columns]:
+            raise PlanError(
+                "the features of the domain are not the columns of its recipe; make the plan anew"
+                " from the recipe"
+            )
 
     def _check_units(self) -> None:
         if not self.half_widths.all():
@@ -151,6 +168,21 @@ class Domain(
         """Return the domain with these public bounds, float64 (n_features,)."""
         ends = {"lower": tuple(lower.tolist()), "upper": tuple(upper.tolist())}
         return cls(features=tuple(features), **ends, scaling=scaling, fraction_bits=fraction_bits)
+
+    @classmethod
+    def of_recipe(
+        cls, recipe: Sequence[Feature], *, scaling: Scaling, fraction_bits: int = 16
+    ) -> "Domain":
+        """Return the domain of a recipe's features. Raises PlanError."""
+        columns = columns_of(recipe)
+        return cls(
+            features=tuple(each.name for each in columns),
+            lower=tuple(each.lower for each in columns),
+            upper=tuple(each.upper for each in columns),
+            scaling=scaling,
+            fraction_bits=fraction_bits,
+            recipe=tuple(recipe),
+        )
 
     @classmethod
     def of_data(
@@ -195,20 +227,33 @@ class Domain(
     def half_widths(self) -> IntArray:
         """Half width B of each feature in grid units, int64 (n_features,).
 
-        It is 2**q, or less for narrow features with common scaling.
+        It is 2**q, or less for narrow features with common scaling and for features of less weight.
         """
         B = 1 << self.fraction_bits
-        if self.scaling is Scaling.PER_FEATURE:
-            return fixed(np.full(self.n_features, B, dtype=np.int64))
         # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could
         # reach -B_i itself
-        widths = [Fraction(width) for width in self._widths.tolist()]
-        scale = B / max(widths)
+        reaches = list(self._reaches)
+        scale = B / max(reaches) if self.scaling is Scaling.COMMON else Fraction(B)
         return fixed(
             np.array(
-                [math.ceil(width * scale - Fraction(1, 2)) for width in widths], dtype=np.int64
+                [math.ceil(reach * scale - Fraction(1, 2)) for reach in reaches], dtype=np.int64
             )
         )
+
+    @property
+    def weights(self) -> FloatArray:
+        """Factor of the distances along each feature, float64 (n_features,): 1 without a recipe."""
+        if self.recipe is None:
+            return np.ones(self.n_features)
+        return np.array([each.weight for each in columns_of(self.recipe)])
+
+    @property
+    def _reaches(self) -> Iterator[Fraction]:
+        """Yield half the length of each feature in the scaled domain, up to a common factor."""
+        for weight, width in zip(self.weights.tolist(), self._widths.tolist(), strict=True):
+            yield Fraction(weight) * (
+                Fraction(width) if self.scaling is Scaling.COMMON else Fraction(1)
+            )
 
     @cached_property
     def saturation(self) -> int:
@@ -231,12 +276,9 @@ class Domain(
     @cached_property
     def units(self) -> FloatArray:
         """Size of one grid unit of each feature in original units, float64 (n_features,)."""
-        width = (
-            self._widths
-            if self.scaling is Scaling.PER_FEATURE
-            else np.full(self.n_features, self._widths.max())
-        )
-        return fixed(width / (2 << self.fraction_bits))
+        weights, widths = self.weights, self._widths
+        length = widths if self.scaling is Scaling.PER_FEATURE else (weights * widths).max()
+        return fixed(length / weights / (2 << self.fraction_bits))
 
     @cached_property
     def centre(self) -> FloatArray:
