@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.records.arrow import load, numbers, numbers_or_nan
 from fastlloyd.records.arrow_ids import texts_in
+from fastlloyd.records.arrow_numbers import load, numbers, numbers_or_nan
 from fastlloyd.records.arrow_texts import text_cells
 from fastlloyd.records.cells import WORDS
 from fastlloyd.records.reader import Missing

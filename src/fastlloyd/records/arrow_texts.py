@@ -1,39 +1,57 @@
-"""Columns of Arrow as text: text, categories, integers and dates."""
+"""Columns of Arrow as they are: numbers, text, categories of either, and dates."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
+import numpy as np
+
+from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
+from fastlloyd.records.arrow_numbers import numbers_or_nan
+from fastlloyd.records.day_cells import DayCells, day_cells
 from fastlloyd.records.declared import Holds, content
 from fastlloyd.records.text_cells import TextCells
 
-_TEXT = ("string", "large_string", "string_view")
-
 
 def check_texts(kind: Any, name: str, source: str) -> None:
-    """Raise DataError unless a column of this Arrow type can be read as text.
-
-    Rounding may change a floating-point number, so such numbers have no text of their own.
+    """Raise DataError unless the cells of a column of this Arrow type can be read as they are.
 
     name : name of the column in messages.
     """
     types = importlib.import_module("pyarrow.types")
-    plain = kind.value_type if types.is_dictionary(kind) else kind
-    if str(plain) in _TEXT or types.is_integer(plain) or types.is_date32(plain):
-        return
-    said = content(kind)
-    raise DataError(
-        f"{source}: column {name!r} holds {said.words}; to be read as text, it must hold text,"
-        " categories of text, integers or dates",
-        code=Holds.OTHER.value if said.is_numbers else said.holds.value,
-        field=name,
-    )
+    said = content(kind.value_type if types.is_dictionary(kind) else kind)
+    if said.holds not in (Holds.NUMBERS, Holds.TEXT, Holds.DATES) or types.is_duration(kind):
+        raise DataError(
+            f"{source}: column {name!r} holds {said.words}; expected text, categories of text,"
+            " numbers or dates",
+            code=said.holds.value,
+            field=name,
+        )
+
+
+def own_cells(
+    array: Any, name: str, source: str, words: frozenset[str] = frozenset()
+) -> RealArray | TextCells | DayCells:
+    """Return the cells of an Arrow array as what they are: numbers, text or dates.
+
+    name : name of the column in messages.
+    words : as in `TextCells.of`.
+    """
+    types = importlib.import_module("pyarrow.types")
+    holds = content(array.type).holds
+    if holds is Holds.DATES:
+        return day_cells(array, name, source)
+    if holds is Holds.NUMBERS:
+        return np.asarray(numbers_or_nan(array), dtype=np.float64)
+    if types.is_dictionary(array.type) and content(array.type.value_type).holds is not Holds.TEXT:
+        return own_cells(array.dictionary_decode(), name, source, words)
+    return text_cells(array, words)
 
 
 def text_cells(array: Any, words: frozenset[str] = frozenset()) -> TextCells:
-    """Return the cells of an Arrow array, with integers in decimal and dates as 2024-05-31.
+    """Return the cells of an Arrow array of text or of categories of text.
 
     words : as in `TextCells.of`.
     """

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from fastlloyd.errors import DataError
-from fastlloyd.records.arrow import index_names, load, no_numbers
+from fastlloyd.records.arrow import index_names, no_numbers
 from fastlloyd.records.arrow_ids import check_ids, ids_in
+from fastlloyd.records.arrow_numbers import load
 from fastlloyd.records.columns import chosen, unit_place
 from fastlloyd.records.declared import content
 from fastlloyd.records.ids import BROKEN, Ids

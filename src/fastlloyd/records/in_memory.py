@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fastlloyd.base import extras
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError, FastLloydError
-from fastlloyd.records.arrow import load, numbers_or_nan
+from fastlloyd.records.arrow_numbers import load, numbers_or_nan
 from fastlloyd.records.declared import (
     ANOTHER_ORDER,
     MISSING,

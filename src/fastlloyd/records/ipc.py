@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastlloyd.errors import DataError
-from fastlloyd.records.arrow import ArrowRecords, errors, load
+from fastlloyd.records.arrow import ArrowRecords, errors
+from fastlloyd.records.arrow_numbers import load
 from fastlloyd.records.columns import Columns
 from fastlloyd.records.files import open_binary, readable
 from fastlloyd.records.reader import Missing

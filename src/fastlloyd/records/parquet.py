@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fastlloyd.records.arrow import ArrowRecords, errors, load
+from fastlloyd.records.arrow import ArrowRecords, errors
+from fastlloyd.records.arrow_numbers import load
 from fastlloyd.records.columns import Columns
 from fastlloyd.records.files import open_binary
 from fastlloyd.records.reader import BLOCK_CELLS, Missing

@@ -28,6 +28,7 @@ from fastlloyd.records.ipc import open_ipc
 from fastlloyd.records.numpy_files import open_npy, open_npz
 from fastlloyd.records.parquet import open_parquet, row_groups
 from fastlloyd.records.reader import Missing, Reader
+from fastlloyd.records.recipe.rows import RecipeReader, Using
 from fastlloyd.records.table import ColumnBlock, ids_of
 from fastlloyd.records.text_cells import CellBlock
 
@@ -50,6 +51,7 @@ FORMATS: Mapping[str, Opener] = {
     ".npz": open_npz,
 }
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+STANDARD_INPUT = "/dev/stdin"  # of this process, CSV
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -58,6 +60,8 @@ def opener(path: str) -> Opener:
 
     Raises DataError for an unknown suffix.
     """
+    if path == STANDARD_INPUT:
+        return DelimitedFile
     name = PurePosixPath(path)
     suffix = name.suffix.lower()
     if suffix in _SHEETS:
@@ -94,6 +98,7 @@ class Piece:
         not a number.
     unit : name of the column of the ids, or None without ids.
     text_columns : names of the chosen columns that are read as text.
+    recipe : recipe whose features the records have, or None for the columns as they are.
     """
 
     path: str
@@ -106,9 +111,19 @@ class Piece:
     folders: Mapping[str, float | None] = field(default_factory=dict)
     unit: str | None = None
     text_columns: frozenset[str] = frozenset()
+    recipe: Using | None = None
 
     def open(self) -> Reader:
         """Return a reader of the piece, after a check of its schema. Raises DataError."""
+        if self.recipe is not None:
+            plain = replace(
+                self,
+                recipe=None,
+                columns=self.recipe.names,
+                text_columns=self.recipe.text_names,
+                missing=Missing.DROP,  # a gap becomes what the recipe says
+            )
+            return RecipeReader(plain.open(), self.recipe, self.path)
         own = self.columns
         if own is not None and own is not NUMERIC:
             own = [name for name in own if name not in self.folders]

@@ -18,6 +18,7 @@ from fastlloyd.records.columns import NUMERIC, Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.pieces import Piece, folders_of, opener
 from fastlloyd.records.reader import Missing, Reader
+from fastlloyd.records.recipe.rows import Using
 from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import Table
 
@@ -41,6 +42,7 @@ def open_records(
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
     text_columns: frozenset[str] = frozenset(),
+    recipe: Using | None = None,
 ) -> RecordFile:
     """Open the files of a source, and check them without reading their records.
 
@@ -58,6 +60,8 @@ def open_records(
     unit : name of the column of the ids, which tell the person of each record (`ids.Ids`). It is
         not a feature.
     text_columns : names of the chosen columns that are read as text (`RecordFile.cell_blocks`).
+    recipe : recipe whose features the records have. It then says what columns are chosen, and what
+        a missing cell means; `columns` and `missing` are ignored.
 
     Raises DataError for an unknown suffix, a file that cannot be read, repeated or unknown names,
     and files that differ in format or columns. If the format has types, chosen columns that are not
@@ -69,13 +73,10 @@ def open_records(
             f"the chosen columns are the text {columns!r}; pass a list of names, such as"
             f" [{columns!r}]"
         )
-    if source == STANDARD_INPUT:
-        reader = DelimitedFile("/dev/stdin", columns, missing, unit, text_columns)
-        return RecordFile(reader, "/dev/stdin", missing, unit=unit)
-    states = files.find(source)
-    if set(states) != {source}:  # who names a file means it
-        _check_no_lake(states)
-    _check_formats(source, states)
+    if recipe is not None:
+        columns = recipe.row_names
+        gaps = recipe.drops_records or recipe.is_per_person
+        missing = Missing.DROP if gaps else Missing.REFUSE
     whole = Piece(
         path=source,
         columns=columns,
@@ -83,7 +84,15 @@ def open_records(
         state=None,
         unit=unit,
         text_columns=text_columns,
+        recipe=recipe,
     )
+    if source == STANDARD_INPUT:
+        reader = replace(whole, path="/dev/stdin").open()
+        return RecordFile(reader, "/dev/stdin", missing, unit=unit)
+    states = files.find(source)
+    if set(states) != {source}:  # who names a file means it
+        _check_no_lake(states)
+    _check_formats(source, states)
     first, *others = _pieces(whole, states)
     if first.state is None:
         if opener(source) is not DelimitedFile:

@@ -19,7 +19,7 @@ from fastlloyd.records.ids import MISSING, SHORTENED, Ids
 from fastlloyd.records.pieces import Piece
 from fastlloyd.records.reader import Missing, Reader, complete
 from fastlloyd.records.table import ColumnBlock, Table, ids_of, joined, numbered
-from fastlloyd.records.text_cells import CellBlock, TextCells
+from fastlloyd.records.text_cells import CellBlock
 
 Block = RealArray | ColumnBlock
 
@@ -156,12 +156,8 @@ class RecordFile:
         """
         for first, block in self._pass(cells=True):
             for name, cells in zip(self.columns, block.cells, strict=True):
-                values: RealArray = (
-                    np.where(cells.codes < 0, np.nan, 0.0)
-                    if isinstance(cells, TextCells)
-                    else cells
-                )
-                complete(values[:, np.newaxis], [name], self._missing, self._where, first)
+                gaps = cells if isinstance(cells, np.ndarray) else cells.gaps
+                complete(gaps[:, np.newaxis], [name], self._missing, self._where, first)
             yield block
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
@@ -189,10 +185,16 @@ class RecordFile:
 
     def blocks_with_gaps(self) -> Iterator[RealArray]:
         """Yield blocks as `blocks` does, but keep records with missing cells, which are NaN."""
+        return map(np.asarray, self.column_blocks_with_gaps())
+
+    def column_blocks_with_gaps(self) -> Iterator[RealArray | ColumnBlock]:
+        """Yield blocks as `column_blocks` does, but keep records with missing cells, which are
+        NaN.
+        """
         for first, block in self._pass():
             # refuses what `blocks` does
             complete(block, self.columns, self._missing, self._where, first)
-            yield np.asarray(block)
+            yield block
 
     def place(self, record: int) -> str:
         """Return the place of a record in the source, for messages.

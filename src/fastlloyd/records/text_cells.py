@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.records.cells import is_missing
+from fastlloyd.records.day_cells import DayCells
 from fastlloyd.records.ids import Ids
 from fastlloyd.records.table import ColumnBlock, ids_of
 
@@ -64,6 +65,11 @@ class TextCells:
         """Return the number of records."""
         return len(self.codes)
 
+    @property
+    def gaps(self) -> npt.NDArray[np.float64]:
+        """NaN for a missing cell and 0 for any other, (n,)."""
+        return np.where(self.codes < 0, np.nan, 0.0)
+
     def mapped(
         self, value_of: Callable[[str], float | None]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
@@ -81,15 +87,18 @@ class TextCells:
 
 
 class CellBlock:
-    """Records as one array of numbers or one `TextCells` for each chosen column.
+    """Records as one array of numbers, or their cells as text or days, for each chosen column.
 
-    cells : float32 or float64 (n_records,) with NaN for a missing cell, or text, for each column.
+    cells : float32 or float64 (n_records,) with NaN for a missing cell, text, or days, for each
+        column.
     ids : ids of the persons of the records, or None without ids.
     """
 
     __slots__ = ("cells", "ids")
 
-    def __init__(self, cells: Sequence[RealArray | TextCells], ids: Ids | None = None) -> None:
+    def __init__(
+        self, cells: Sequence[RealArray | TextCells | DayCells], ids: Ids | None = None
+    ) -> None:
         self.cells, self.ids = tuple(cells), ids
 
     def __len__(self) -> int:

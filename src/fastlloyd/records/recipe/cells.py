@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
+from fastlloyd.records.day_cells import DayCells
 from fastlloyd.records.declared import Holds
 from fastlloyd.records.text_cells import TextCells
 
@@ -75,30 +76,30 @@ class NumberCells(NamedTuple):
         )
 
     def days(self, value_of: ValueOf) -> Found:  # noqa: ARG002
-        """Raise DataError: a number is no date."""
+        """Raise DataError, because a number is no date."""
         raise _wrong_kind(Holds.NUMBERS, "numbers", "dates")
 
 
-class DayCells(NamedTuple):
-    """Cells that are dates: float64 (n,) days since 1 January 1970, NaN if missing."""
+class DateCells(NamedTuple):
+    """Cells that are dates."""
 
-    values: FloatArray
+    cells: DayCells
 
     def __len__(self) -> int:
         """Number of rows."""
-        return int(self.values.shape[0])
+        return len(self.cells)
 
     def numbers(self, value_of: ValueOf) -> Found:  # noqa: ARG002
-        """Raise DataError: a date is no number."""
+        """Raise DataError, because a date is no number."""
         raise _wrong_kind(Holds.DATES, "dates", "numbers")
 
     def categories(self, value_of: ValueOf) -> Found:  # noqa: ARG002
-        """Raise DataError: a date is no category."""
+        """Raise DataError, because a date is no category."""
         raise _wrong_kind(Holds.DATES, "dates", "text")
 
     def days(self, value_of: ValueOf) -> Found:  # noqa: ARG002 - they are days
         """Return the days."""
-        return _known(self.values)
+        return _known(self.cells.days)
 
 
 class WordCells(NamedTuple):
@@ -136,3 +137,10 @@ def _wrong_kind(holds: Holds, what: str, expected: str) -> DataError:
     return DataError(
         f"the column holds {what}, and the recipe expects {expected}", code=holds.value
     )
+
+
+def cells_of(cells: Any) -> Cells:
+    """Return the cells of one column of a `CellBlock`."""
+    if isinstance(cells, TextCells):
+        return WordCells(cells)
+    return DateCells(cells) if isinstance(cells, DayCells) else NumberCells(cells)

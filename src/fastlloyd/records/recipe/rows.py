@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -13,14 +12,14 @@ from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.declared import MISSING
 from fastlloyd.records.reader import Reader
-from fastlloyd.records.recipe.cells import Cells, DayCells, NumberCells, WordCells
+from fastlloyd.records.recipe.cells import Cells, Found, cells_of
 from fastlloyd.records.recipe.checks import DROP, ORDER, REFUSE
 from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.records.recipe.here import Here
 from fastlloyd.records.recipe.together import columns_of, order_of
 from fastlloyd.records.recipe.ways import GridColumn, TextFormat, Way, way_of
-from fastlloyd.records.table import ColumnBlock, ids_of
-from fastlloyd.records.text_cells import TextCells
+from fastlloyd.records.table import ColumnBlock
+from fastlloyd.records.text_cells import CellBlock
 
 UNKNOWN_CELL = "unknown-cell"
 
@@ -74,6 +73,13 @@ class Using:
         return order_of(self.features) if self.is_per_person else None
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """Choice of `Feature.per_person` for each column of the grid."""
+        return tuple(
+            feature.per_person or "mean" for feature, way in self.used for _ in way.columns
+        )
+
+    @property
     def form(self) -> TextFormat:
         """Local form of numbers and dates in text."""
         dates = {each.key: each.date for each in self.features if each.date is not None}
@@ -83,15 +89,27 @@ class Using:
             dates=dates | self.here.dates,
         )
 
-    def cells(self, block: Any, columns: Sequence[str]) -> dict[str, Cells]:
+    def cells(self, block: CellBlock, columns: Sequence[str]) -> dict[str, Cells]:
         """Return the cells of each feature's column, by its key.
 
-        block : columns of the source, each an array of numbers, `TextCells` or `DayCells`.
+        block : columns of the source.
         columns : their names.
         """
-        arrays = block.arrays if isinstance(block, ColumnBlock) else np.asarray(block).T
-        by_name = {name: _cells(array) for name, array in zip(columns, arrays, strict=True)}
+        by_name = dict(zip(columns, map(cells_of, block.cells), strict=True))
         return {each.key: by_name[self.here.column(each.key)] for each in self.features}
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Names of the numbers of a row: of the columns of the grid, and of the order."""
+        order = () if self.order is None else (f"order by {self.order}",)
+        return (*(column.name for column in self.columns), *order)
+
+    def order_days(
+        self, cells: Mapping[str, Cells], where: Callable[[int], str]
+    ) -> list[FloatArray]:
+        """Return the days that order the rows of a person, as a list of one array, or []."""
+        by = [each for each in self.features if each.key == self.order]
+        return [self._known(each, way_of(each), cells, where).values for each in by]
 
     def numbers(self, cells: Mapping[str, Cells], where: Callable[[int], str]) -> list[FloatArray]:
         """Return the numbers of each column of the grid, in the column's units, NaN if missing.
@@ -99,19 +117,33 @@ class Using:
         where : returns the place of the row of a number, from 0, for messages. Raises DataError for
             a cell that is not what the recipe says. The message shows no cell.
         """
-        form, arrays = self.form, list[FloatArray]()
-        for feature, way in self.used:
-            found = _found(feature, way, cells, form, self.here)
-            if feature.other == REFUSE and found.unknown.any():
-                row = int(found.unknown.argmax())
-                raise DataError(
-                    f"{where(row)}, column {self.here.column(feature.key)!r}:"
-                    f" {_REMEDY[feature.way]}",
-                    code=UNKNOWN_CELL,
-                    field=feature.key,
-                )
-            arrays += way.numbers(found.values)
-        return arrays
+        return [
+            array
+            for feature, way in self.used
+            for array in way.numbers(self._known(feature, way, cells, where).values)
+        ]
+
+    def _known(
+        self, feature: Feature, way: Way, cells: Mapping[str, Cells], where: Callable[[int], str]
+    ) -> Found:
+        """Return what the way finds. Raises DataError for a cell that the recipe does not know,
+        unless the feature says what such a cell means.
+        """
+        column = self.here.column(feature.key)
+        try:
+            found = way.found(cells, self.form)
+        except DataError as error:
+            raise DataError(
+                f"column {column!r}: {error}", code=error.code, field=feature.key
+            ) from None
+        if feature.other == REFUSE and found.unknown.any():
+            row = int(found.unknown.argmax())
+            raise DataError(
+                f"{where(row)}, column {column!r}: {_REMEDY[feature.way]}",
+                code=UNKNOWN_CELL,
+                field=feature.key,
+            )
+        return found
 
     def features_of(
         self, numbers: Sequence[FloatArray], where: Callable[[int], str], gap: str
@@ -152,40 +184,31 @@ _REMEDY: Mapping[str | None, str] = {
 
 
 class RecipeReader(Reader):
-    """Features of a recipe, from the columns of another reader."""
+    """Features of a recipe, from the columns of another reader.
+
+    If the rows of a person become one record, these are the rows: numbers in the units of the
+    columns, NaN if missing, with the order of the rows as the last column (`persons_of`).
+    """
 
     def __init__(self, reader: Reader, using: Using, source: str) -> None:
         self.names, self.n_rows = reader.names, reader.n_rows
         self.n_ahead, self.ids = reader.n_ahead, reader.ids
         self.place = reader.place  # type: ignore[method-assign]
-        self.columns = tuple(column.name for column in using.columns)
+        self.columns = using.row_names
         self._reader, self._using, self._source = reader, using, source
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Yield the features of each block. Raises DataError."""
-        before = 0
-        for block in self._reader.blocks():
+        using, before = self._using, 0
+        for block in self._reader.cells():
             where = self._where(before)
-            numbers = self._using.numbers(self._using.cells(block, self._reader.columns), where)
-            yield ColumnBlock(self._using.features_of(numbers, where, GAP), ids_of(block))
+            cells = using.cells(block, self._reader.columns)
+            numbers = using.numbers(cells, where)
+            if using.is_per_person:
+                yield ColumnBlock([*numbers, *using.order_days(cells, where)], block.ids)
+            else:
+                yield ColumnBlock(using.features_of(numbers, where, GAP), block.ids)
             before += len(block)
 
     def _where(self, before: int) -> Callable[[int], str]:
         return lambda row: f"{self._source}, {self._reader.place(before + row + 1)}"
-
-
-def _cells(array: Any) -> Cells:
-    if isinstance(array, TextCells):
-        return WordCells(array)
-    return array if isinstance(array, DayCells) else NumberCells(array)
-
-
-def _found(
-    feature: Feature, way: Way, cells: Mapping[str, Cells], form: TextFormat, here: Here
-) -> Any:
-    try:
-        return way.found(cells, form)
-    except DataError as error:
-        raise DataError(
-            f"column {here.column(feature.key)!r}: {error}", code=error.code, field=feature.key
-        ) from None
