@@ -23,6 +23,7 @@ from fastlloyd.jobs.source import FileSource
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.records.recipe.rows import Using
 
 
 def given_files(
@@ -32,13 +33,21 @@ def given_files(
     unit_column: str | None,
     engine: str | None,
     faults: Faults,
+    recipe: Using | None = None,
 ) -> FileSource:
     """Return where the records are, by the options."""
     features = faults.value(
-        None, lambda: None if columns is None else parse_columns(columns), "columns"
+        None,
+        lambda: None if columns is None or recipe is not None else parse_columns(columns),
+        "columns",
     )
     return FileSource(
-        path=data, features=features, missing=missing, unit_column=unit_column, engine=engine
+        path=data,
+        features=features,
+        missing=missing,
+        unit_column=unit_column,
+        engine=engine,
+        recipe=recipe,
     )
 
 
@@ -50,7 +59,10 @@ def given_guarantee(
 
 
 def given_clustering(
-    options: MechanismOptions, persons: Persons | None, value_range: str | None = None
+    options: MechanismOptions,
+    persons: Persons | None,
+    value_range: str | None = None,
+    bounds: StatedBounds | None = None,
 ) -> ClusteringChoices:
     """Return the choices of a clustering, by the options."""
     share = options.loss_share
@@ -66,7 +78,7 @@ def given_clustering(
         **{name: getattr(options, name) for name in others}
         | renamed
         | {
-            "bounds": stated(options.bounds),
+            "bounds": stated(options.bounds) if bounds is None else bounds,
             "value_range": stated(value_range),
             "varied": {name: getattr(options, name) for name in VARIED},
             "persons": persons,

@@ -80,6 +80,10 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+BEFORE = "fastlloyd.before"
+"""Name of a function among the notes of a command, which is called before the command."""
+
+
 class Command(TyperCommand):
     """A command that takes every option once, reads numbers strictly, and says in plain words all
     that is wrong with its options.
@@ -88,6 +92,12 @@ class Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
         formatter.write(help_text(self, ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call what is to be called before the command, and the command."""
+        if (before := ctx.meta.get(BEFORE)) is not None:
+            before()
+        return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. Raises `UsageError`, or `Problems` for several faults."""

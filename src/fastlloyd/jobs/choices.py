@@ -18,6 +18,7 @@ from fastlloyd.mechanisms.catalogue import algorithm, preset
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.records.bounds import Bounds
+from fastlloyd.records.recipe.feature import Feature
 
 FROM_DATA: Final = "from-data"
 """Value of bounds or n_records with which they are taken from the data. The guarantee then does not
@@ -57,7 +58,13 @@ class BoundsText(NamedTuple):
     text: str
 
 
-StatedBounds = Bounds | BoundsText | str
+class RecipeFeatures(NamedTuple):
+    """Bounds, weights and ways of the features of a recipe."""
+
+    features: tuple[Feature, ...]
+
+
+StatedBounds = Bounds | BoundsText | RecipeFeatures | str
 """Bounds of columns, as a text or as values of a program, or FROM_DATA, or PRIVATE."""
 
 

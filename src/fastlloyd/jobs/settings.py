@@ -23,6 +23,7 @@ from fastlloyd.jobs.choices import (
     BoundsText,
     ClusteringChoices,
     GuaranteeChoices,
+    RecipeFeatures,
     StatedBounds,
     is_private,
     seed_of,
@@ -297,6 +298,8 @@ def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
     """
     if choices.value_range is not None:
         return placeholder(outer_of(choices.value_range, named), **choices.grid)
+    if isinstance(choices.bounds, RecipeFeatures):
+        return Domain.of_recipe(choices.bounds.features, **choices.grid)
     return Domain.of_bounds(named.columns, *ends_of(choices.bounds, named), **choices.grid)
 
 

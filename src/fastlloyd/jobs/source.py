@@ -36,7 +36,9 @@ from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.records import Missing, RecordFile, Table, open_records
 from fastlloyd.records.bounds import data_bounds
 from fastlloyd.records.ids import Ids
+from fastlloyd.records.person_rows import persons_of
 from fastlloyd.records.reading import at_once_if_few
+from fastlloyd.records.recipe.rows import Using
 from fastlloyd.records.record_file import Block, SeenRecords
 from fastlloyd.records.table import ids_of, numbered
 
@@ -124,6 +126,8 @@ class FileSource:
     engine : name of the engine whose workers read the records, or None to read them in this
         process.
     holds_keys : as in `engines.started`.
+    recipe : recipe whose features the records have, or None. It says what a missing cell means, so
+        `missing` then has no effect.
     """
 
     path: str
@@ -132,6 +136,7 @@ class FileSource:
     unit_column: str | None = None
     engine: str | None = None
     holds_keys: bool = False
+    recipe: Using | None = None
 
     def open(self) -> "TableSource":
         """Return the opened records. Call `load` on the result, to read them into memory if they
@@ -148,13 +153,38 @@ class FileSource:
                     " are computed in this process; leave out --engine",
                     field="engine",
                 )
-        file = open_records(self.path, self.features, missing=treatment, unit=self.unit_column)
+        file = open_records(
+            self.path,
+            self.features,
+            missing=treatment,
+            unit=self.unit_column,
+            recipe=self.recipe,
+        )
+        drops_records = treatment is Missing.DROP
+        if self.recipe is not None:
+            drops_records = self.recipe.drops_records
+            if self.recipe.is_per_person:
+                self._check_per_person()
+                return TableSource(persons_of(file, self.recipe), drops_records=drops_records)
         return TableSource(
             file,
             engine=self.engine,
-            drops_records=treatment is Missing.DROP,
+            drops_records=drops_records,
             holds_keys=self.holds_keys,
         )
+
+    def _check_per_person(self) -> None:
+        if self.engine is not None:
+            raise PlanError(
+                "per_person puts the rows of a person together in this process; leave out --engine",
+                field="engine",
+            )
+        if self.unit_column is None:
+            raise PlanError(
+                "the recipe has per_person, which needs the ids of the persons; name their column"
+                " as unit_column in [here], or with --unit-column",
+                field="unit_column",
+            )
 
 
 class ArrayRecords:

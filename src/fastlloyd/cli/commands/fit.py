@@ -14,6 +14,7 @@ from fastlloyd.cli.options import (
     UnitName,
     ValueRange,
 )
+from fastlloyd.cli.recipes import RecipeFile
 
 
 def fit(
@@ -23,6 +24,7 @@ def fit(
     output: ResultOptions,
     value_range: ValueRange = None,
     columns: Columns = None,
+    recipe: RecipeFile = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
     engine: Engine = None,
@@ -34,7 +36,7 @@ def fit(
     is read again in each round.
     """
     from fastlloyd.base.problems import Faults
-    from fastlloyd.cli import accounts, persons, requests, results
+    from fastlloyd.cli import accounts, persons, recipes, requests, results
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.fit import FitRequest
     from fastlloyd.reports.result import Result
@@ -48,9 +50,11 @@ def fit(
             results.check_comparison(mechanism)
     account = faults.value(None, lambda: requests.given_account(ledger, "fit"), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
+    using = faults.value(None, lambda: recipes.given_recipe(recipe, columns), "recipe")
+    bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")
     request = FitRequest(
-        records=requests.given_files(data, columns, missing, unit_column, engine, faults),
-        choices=requests.given_clustering(mechanism, of, value_range),
+        records=requests.given_files(data, columns, missing, unit_column, engine, faults, using),
+        choices=requests.given_clustering(mechanism, of, value_range, bounds),
         outside=outside,
         account=account,
     )

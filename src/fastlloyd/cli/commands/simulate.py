@@ -18,6 +18,7 @@ from fastlloyd.cli.options import (
     UnitName,
     in_federation,
 )
+from fastlloyd.cli.recipes import RecipeFile
 
 Clients = Annotated[
     int,
@@ -51,6 +52,7 @@ def simulate(
     ledger: LedgerOptions,
     output: ResultOptions,
     columns: Columns = None,
+    recipe: RecipeFile = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
     engine: Engine = None,
@@ -64,7 +66,7 @@ def simulate(
     message.
     """
     from fastlloyd.base.problems import Faults
-    from fastlloyd.cli import accounts, persons, requests, results
+    from fastlloyd.cli import accounts, persons, recipes, requests, results
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.simulate import SimulateRequest
     from fastlloyd.reports.result import Result
@@ -82,9 +84,11 @@ def simulate(
         lambda: persons.persons_in(unit_column, unit_name, max_clients_per_person),
         "unit_name",
     )
+    using = faults.value(None, lambda: recipes.given_recipe(recipe, columns), "recipe")
+    bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")
     request = SimulateRequest(
-        records=requests.given_files(data, columns, missing, unit_column, engine, faults),
-        choices=requests.given_clustering(mechanism, of),
+        records=requests.given_files(data, columns, missing, unit_column, engine, faults, using),
+        choices=requests.given_clustering(mechanism, of, bounds=bounds),
         n_clients=clients,
         federation=requests.given_federation(federation),
         drops=drop or (),

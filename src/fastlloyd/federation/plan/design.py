@@ -14,7 +14,7 @@ from fastlloyd.base.names import unknown_name
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PublicIdentity
-from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Server, Timeouts
+from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts, version_of
 from fastlloyd.federation.plan.quorum import MIN_SHARE_DEVIATION, Masks, TrustMode, aliasing_slack
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.positions import Positions, newest
@@ -108,7 +108,7 @@ def design_plan(
         count_bits = _count_bits(design(settings).count_scales, h)
         mechanism = design(msgspec.structs.replace(settings, count_bits=count_bits))
     plan = Plan(
-        protocol_version=PROTOCOL_VERSION,
+        protocol_version=version_of(mechanism),
         run_id=run_id.hex(),
         trust=trust,
         max_dropouts=max_dropouts,
@@ -199,7 +199,7 @@ def renew(
         )
     renewed = msgspec.structs.replace(
         plan,
-        protocol_version=PROTOCOL_VERSION,
+        protocol_version=version_of(plan.mechanism),
         masks=kind,
         run_id=run_id.hex(),
         clients=with_positions((clients | new).values(), positions),

@@ -55,6 +55,10 @@ __all__ = [
 ]  # fmt: skip
 
 PROTOCOL_VERSION = 5
+RECIPE_VERSION = 6
+"""Version of a plan with a recipe, which a program that knows none must refuse. The messages are
+those of `PROTOCOL_VERSION`.
+"""
 SIMULATED = (
     "the plan is for a simulation, whose clients' caps may add up to more than n_records; make"
     " another plan with `fastlloyd plan new`"
@@ -441,17 +445,23 @@ def _digest(plan: Plan) -> bytes:
 _share_scales = lru_cache(maxsize=64)(share_scales)  # every client calls this in every round
 
 
+def version_of(mechanism: AnyPlanned) -> int:
+    """Return the version of the plans of a mechanism: a recipe needs another one."""
+    return PROTOCOL_VERSION if mechanism.domain.recipe is None else RECIPE_VERSION
+
+
 def _check_run(plan: Plan) -> None:
-    if plan.protocol_version != PROTOCOL_VERSION:
-        is_newer = plan.protocol_version > PROTOCOL_VERSION
+    expected = version_of(plan.mechanism)
+    if plan.protocol_version != expected:
+        is_newer = plan.protocol_version > expected
         remedy = (
             "install the version of fastlloyd that the other parties have"
             if is_newer
             else "make the plan anew"
         )
         raise PlanError(
-            f"protocol_version is {plan.protocol_version}; this program reads plans of version"
-            f" {PROTOCOL_VERSION}: {remedy}"
+            f"protocol_version is {plan.protocol_version}; this program reads such plans of"
+            f" version {expected}: {remedy}"
         )
     if not re.fullmatch(r"[0-9a-f]{32}", plan.run_id):
         raise PlanError("run_id is not 32 hex digits; make a new plan")

@@ -65,10 +65,10 @@ LAYOUT: Final = (
 )
 
 
-def here_faults(table: Mapping[str, Any], keys: frozenset[str]) -> Iterator[DataError]:
+def here_faults(table: Mapping[str, Any], keys: frozenset[str] | None) -> Iterator[DataError]:
     """Yield an error for each fault of a table [here] that can be seen without the file.
 
-    keys : keys of the recipe's features.
+    keys : keys of the recipe's features, or None if they are not known.
     """
     for name in table.keys() - set(FIELDS):
         yield _fault(name, f"{shown(name)} is unknown{nearest_name(name, FIELDS)}")
@@ -85,12 +85,12 @@ def here_faults(table: Mapping[str, Any], keys: frozenset[str]) -> Iterator[Data
         yield _fault("missing_words", 'expected a list of texts, such as ["k.A.", "-"]')
 
 
-def _table_faults(name: str, given: Any, keys: frozenset[str]) -> Iterator[DataError]:
+def _table_faults(name: str, given: Any, keys: frozenset[str] | None) -> Iterator[DataError]:
     if not isinstance(given, Mapping):
         yield _fault(name, f"{name} is {shown(given)}; expected a table [here.{name}]")
         return
     for key, text in given.items():
-        if key not in keys:
+        if keys is not None and key not in keys:
             near = nearest_name(key, sorted(keys))
             yield _fault(name, f"there is no feature {key!r:.80}{near}")
         if not isinstance(text, str) or not text:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,12 +18,12 @@ from typing import Any, Final
 import msgspec
 import tomli_w
 
-from fastlloyd.base.names import nearest_name, shown
+from fastlloyd.base.names import listing, nearest_name, shown
 from fastlloyd.base.places import whose
 from fastlloyd.base.problems import Faults
 from fastlloyd.base.texts import decoded
 from fastlloyd.errors import UNREADABLE_FILE, WRONG_FILE, DataError, PlanError
-from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE, faults_of
+from fastlloyd.records.recipe.checks import ORDER, UNUSABLE_RECIPE, faults_of
 from fastlloyd.records.recipe.feature import Feature, feature_of
 from fastlloyd.records.recipe.here import Here, here_faults
 from fastlloyd.records.recipe.keys import KEYS, key_faults
@@ -63,36 +63,42 @@ class Recipe:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recipe:
         """Return the recipe in a file. Raises PlanError or Problems; no message shows a cell."""
-        file = Path(path)
-        try:
-            with file.open("rb") as opened:
-                text = decoded(
-                    opened.read(MAX_BYTES + 1), file, "pass a recipe, such as recipe.toml"
+        return cls.from_toml(*_read(path))
+
+    @staticmethod
+    def load_here(path: str | os.PathLike[str], agreed: Sequence[Feature] | None = None) -> Here:
+        """Return the local part of a recipe file, which may have no other part.
+
+        agreed : features that the file's own features, if there are any, must be; None for any.
+
+        Raises PlanError or Problems.
+        """
+        text, source = _read(path)
+        tables = _tables(text, source)
+        if "features" in tables:
+            recipe = Recipe.of(tables)
+            if agreed is not None and recipe.features != tuple(agreed):
+                raise PlanError(
+                    f"the features of {source} differ from those of the plan; agree on one recipe,"
+                    " or keep [here] alone in this file",
+                    code=UNUSABLE_RECIPE,
+                    field="features",
                 )
-        except OSError as error:
-            raise PlanError(
-                f"{file} cannot be read ({error.strerror}){whose(file)}", code=UNREADABLE_FILE
-            ) from None
-        except ValueError as error:
-            raise PlanError(str(error), code=WRONG_FILE) from None
-        return cls.from_toml(text, str(file))
+            return recipe.here
+        keys = None if agreed is None else frozenset(each.key for each in agreed)
+        faults = Faults()
+        for error in _local_faults(tables, keys):
+            with faults.noted():
+                raise error
+        faults.check()
+        return msgspec.convert(dict(tables["here"]), Here)
 
     @classmethod
     def from_toml(cls, text: str, source: str = "the recipe") -> Recipe:
         """Return the recipe in a text. Raises PlanError for a text that is no TOML, and Problems
         with every fault of the recipe.
         """
-        if len(text) > MAX_BYTES:
-            raise PlanError(
-                f"{source} is larger than {MAX_BYTES} bytes; shorten it", code=WRONG_FILE
-            )
-        try:
-            tables = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-            raise PlanError(
-                f"{source} is not valid TOML: {error}; correct that line", code=WRONG_FILE
-            ) from None
-        return cls.of(tables)
+        return cls.of(_tables(text, source))
 
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Recipe:
@@ -109,6 +115,23 @@ class Recipe:
             clustering=dict(tables.get("clustering", {})),
             here=msgspec.convert(here, Here),
         )
+
+    def chosen(self, keys: Sequence[str]) -> tuple[Feature, ...]:
+        """Return the features with these keys, in this order, and a date that orders rows.
+
+        Raises DataError for a key that is no feature.
+        """
+        by_key = {each.key: each for each in self.features}
+        for key in keys:
+            if key not in by_key:
+                near = nearest_name(key, list(by_key))
+                raise DataError(
+                    f"there is no feature {key!r:.80} in the recipe{near}; there are"
+                    f" {listing(list(by_key))}",
+                    field="columns",
+                )
+        orders = [each for each in self.features if each.role == ORDER and each.key not in keys]
+        return (*(by_key[key] for key in keys), *orders)
 
     @property
     def columns(self) -> tuple[GridColumn, ...]:
@@ -133,6 +156,33 @@ class Recipe:
         """Return the text of a recipe file, in the one form in which recipes are written."""
         here = _without_defaults(self.here)
         return _HEADING + "\n" + tomli_w.dumps(self.public | ({"here": here} if here else {}))
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the text of a recipe file, and its name for messages. Raises PlanError."""
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            text = decoded(opened.read(MAX_BYTES + 1), file, "pass a recipe, such as recipe.toml")
+    except OSError as error:
+        raise PlanError(
+            f"{file} cannot be read ({error.strerror}){whose(file)}", code=UNREADABLE_FILE
+        ) from None
+    except ValueError as error:
+        raise PlanError(str(error), code=WRONG_FILE) from None
+    return text, str(file)
+
+
+def _tables(text: str, source: str) -> dict[str, Any]:
+    """Return the tables of a TOML text. Raises PlanError."""
+    if len(text) > MAX_BYTES:
+        raise PlanError(f"{source} is larger than {MAX_BYTES} bytes; shorten it", code=WRONG_FILE)
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise PlanError(
+            f"{source} is not valid TOML: {error}; correct that line", code=WRONG_FILE
+        ) from None
 
 
 def table_of(feature: Feature) -> dict[str, Any]:
@@ -202,9 +252,29 @@ def _faults(tables: Mapping[str, Any]) -> Iterator[DataError | PlanError]:
                 code=UNUSABLE_RECIPE,
                 field=f"features.{key:.80}",
             )
-    here = tables.get("here", {})
+    yield from _here_faults(tables.get("here", {}), frozenset(features))
+
+
+def _local_faults(
+    tables: Mapping[str, Any], keys: frozenset[str] | None
+) -> Iterator[DataError | PlanError]:
+    """Yield an error for each fault of a file with the local part alone."""
+    for name in tables.keys() - {"here"}:
+        yield PlanError(
+            f"{shown(name)} has no place here: the plan has all but [here]; take it out",
+            code=UNUSABLE_RECIPE,
+            field=name,
+        )
+    if "here" not in tables:
+        yield PlanError(
+            "the file has no table [here]; say there where the columns are", code=UNUSABLE_RECIPE
+        )
+    yield from _here_faults(tables.get("here", {}), keys)
+
+
+def _here_faults(here: Any, keys: frozenset[str] | None) -> Iterator[DataError]:
     if isinstance(here, Mapping):
-        yield from here_faults(here, frozenset(features))
+        yield from here_faults(here, keys)
     else:
         yield DataError(
             f"here is {shown(here)}; expected a table [here]", code=UNUSABLE_RECIPE, field="here"

@@ -1,0 +1,165 @@
+"""The option `--recipe`: a file whose keys are options, and whose features are the columns.
+
+Options on the command line override those of the file, and what was overridden is printed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fastlloyd.cli.options import in_clustering
+from fastlloyd.cli.usage import BEFORE
+from fastlloyd.errors import PlanError
+
+if TYPE_CHECKING:
+    from fastlloyd.jobs.choices import StatedBounds
+    from fastlloyd.records.recipe.feature import Feature
+    from fastlloyd.records.recipe.recipe import Recipe
+    from fastlloyd.records.recipe.rows import Using
+
+
+def _take_over(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Make the options of the recipe the defaults of the command."""
+    if path is not None:
+        from fastlloyd.records.recipe.recipe import Recipe
+
+        known = {option.name for option in ctx.command.params}
+        found = dict(_options(Recipe.load(path)))
+        _take(ctx, {name: value for name, value in found.items() if name in known})
+    return path
+
+
+def _take_over_here(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Make the local options of the recipe the defaults of the command."""
+    if path is not None:
+        from fastlloyd.records.recipe.recipe import Recipe
+
+        known = {option.name for option in ctx.command.params}
+        found = dict(_local_options(Recipe.load_here(path)))
+        _take(ctx, {name: value for name, value in found.items() if name in known})
+    return path
+
+
+def _take(ctx: typer.Context, options: Mapping[str, Any]) -> None:
+    ctx.default_map = {**(ctx.default_map or {}), **options}
+    ctx.meta[BEFORE] = lambda: _say_overridden(ctx, options)
+
+
+def _say_overridden(ctx: typer.Context, options: Mapping[str, Any]) -> None:
+    """Print the options of the recipe that the command line overrides, each with both values."""
+    for name, value in options.items():
+        source, stated = ctx.get_parameter_source(name), ctx.params.get(name)
+        if source is not None and source.name == "COMMANDLINE" and str(stated) != str(value):
+            option = f"--{name.replace('_', '-')}"
+            typer.echo(f"{option} {stated} overrides {name} = {value} of the recipe.", err=True)
+
+
+RecipeFile = Annotated[
+    Path | None,
+    in_clustering(
+        "--recipe",
+        is_eager=True,
+        callback=_take_over,
+        help=(
+            "Recipe of the features, of their bounds and of options (`fastlloyd recipe new` makes"
+            " one). Options of the command line override those of the recipe."
+        ),
+        metavar="FILE",
+    ),
+]
+OwnRecipeFile = Annotated[
+    Path | None,
+    in_clustering(
+        "--recipe",
+        is_eager=True,
+        callback=_take_over_here,
+        help=(
+            "Recipe whose part [here] says where the columns of the plan are in your file, and how"
+            " its text is written."
+        ),
+        metavar="FILE",
+    ),
+]
+
+
+def _options(recipe: "Recipe") -> Iterator[tuple[str, Any]]:
+    """Yield the options of a recipe, as a command line has them."""
+    for table in (recipe.privacy, recipe.clustering):
+        for name, value in table.items():
+            yield name, value if isinstance(value, bool) else str(value)
+    local = dict(_local_options(recipe.here))
+    if recipe.privacy.get("unit") != "person":
+        local.pop("unit_column", None)
+    yield from local.items()
+
+
+def _local_options(here: Any) -> Iterator[tuple[str, Any]]:
+    from fastlloyd.records.recipe.here import FIELDS
+
+    for name in FIELDS:
+        value = getattr(here, name)
+        if name in ("names", "dates") or value in (None, ()):
+            continue
+        yield name, ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def given_recipe(path: Path | None, columns: str | None) -> "Using | None":
+    """Return the features of a recipe and where they are in the own file, or None without a recipe.
+
+    columns : keys of the features to use, or None for all. Raises DataError, PlanError or Problems.
+    """
+    if path is None:
+        return None
+    from fastlloyd.records.recipe.recipe import Recipe
+    from fastlloyd.records.recipe.rows import Using
+
+    recipe = Recipe.load(path)
+    return Using(features=chosen_features(recipe, columns), here=recipe.here)
+
+
+def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
+    """Return the features with these keys, or all for None. Raises DataError."""
+    from fastlloyd.base.names import parse_columns
+
+    return recipe.features if columns is None else recipe.chosen(parse_columns(columns))
+
+
+def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | None":
+    """Return the bounds that a recipe or the option states. Raises PlanError for both."""
+    from fastlloyd.cli.requests import stated
+    from fastlloyd.jobs.choices import RecipeFeatures
+
+    if recipe is None:
+        return stated(bounds)
+    if bounds is not None:
+        raise PlanError(
+            "bounds stand in the recipe, with each feature; leave out --bounds", field="bounds"
+        )
+    return RecipeFeatures(recipe.features)
+
+
+def own_recipe(path: Path | None, agreed: "Sequence[Feature] | None") -> "Using | None":
+    """Return the features of a plan and where they are in the own file, or None if the plan has no
+    recipe.
+
+    path : recipe whose part [here] says where the columns are, or None if they are called as in the
+        plan. agreed : features of the plan, or None.
+
+    Raises PlanError for a recipe that differs from that of the plan.
+    """
+    from fastlloyd.records.recipe.here import Here
+    from fastlloyd.records.recipe.recipe import Recipe
+    from fastlloyd.records.recipe.rows import Using
+
+    if agreed is None:
+        if path is not None and Recipe.load_here(path).names:
+            raise PlanError(
+                "the plan has no recipe, so its columns cannot be called otherwise in your file;"
+                " rename your columns, or agree on a plan made with `plan new --recipe`",
+                field="recipe",
+            )
+        return None
+    here = Here() if path is None else Recipe.load_here(path, agreed)
+    return Using(features=tuple(agreed), here=here)
