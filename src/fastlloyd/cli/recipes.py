@@ -140,6 +140,24 @@ def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | Non
     return RecipeFeatures(recipe.features)
 
 
+def columns_of(recipe: "Using | None", features: str | None) -> "Sequence[str]":
+    """Return the names of the columns of a plan, which a recipe or the option gives.
+
+    Raises DataError, or PlanError if neither does.
+    """
+    from fastlloyd.base.names import parse_columns
+
+    if recipe is not None:
+        return [column.name for column in recipe.columns]
+    if features is None:
+        raise PlanError(
+            "--features is missing: name the columns that all clients have, as a,b,c, or pass"
+            " --recipe FILE",
+            field="features",
+        )
+    return parse_columns(features)
+
+
 def own_recipe(path: Path | None, agreed: "Sequence[Feature] | None") -> "Using | None":
     """Return the features of a plan and where they are in the own file, or None if the plan has no
     recipe.

@@ -19,7 +19,13 @@ from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADI
 from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.positions import Positions
-from fastlloyd.jobs.choices import FROM_DATA, NEEDS_RANGE, refuse_private
+from fastlloyd.jobs.choices import (
+    FROM_DATA,
+    NEEDS_RANGE,
+    RecipeFeatures,
+    StatedBounds,
+    refuse_private,
+)
 from fastlloyd.jobs.settings import (
     Columns,
     bounds_settings,
@@ -50,7 +56,12 @@ class PlanKind(enum.Enum):
     BOUNDS = "bounds"
 
 
-def check_kind(kind: str, options: PlanOptions, value_range: str | None) -> None:
+def check_kind(
+    kind: str,
+    options: PlanOptions,
+    value_range: str | None,
+    bounds: StatedBounds | None,
+) -> None:
     """Raise PlanError for missing or useless options of a plan of this kind."""
     if choose(PlanKind, kind, "kind") is PlanKind.CLUSTERING:
         if options.n_clusters is None:
@@ -60,12 +71,16 @@ def check_kind(kind: str, options: PlanOptions, value_range: str | None) -> None
                 "--range has no effect on a plan of a clustering; state --bounds, or pass --kind"
                 " bounds"
             )
-        if options.bounds in (None, FROM_DATA):
+        if bounds is None or options.bounds == FROM_DATA:
             raise PlanError(
-                "a plan needs --bounds: public bounds of every feature, chosen without looking at"
-                " the data"
+                "a plan needs --bounds or --recipe: public bounds of every feature, chosen without"
+                " looking at the data"
             )
         return
+    if isinstance(bounds, RecipeFeatures):
+        raise PlanError(
+            "--recipe states bounds, so it has no effect on a plan of kind bounds; leave it out"
+        )
     if value_range is None:
         raise PlanError(NEEDS_RANGE, field="value_range")
     used = {field.name for field in _GUARANTEE} | {"public_seed"}
@@ -84,6 +99,7 @@ def planned(
     columns: Sequence[str],
     n_records: int,
     of: Persons | None,
+    bounds: StatedBounds | None = None,
 ) -> RunSettings:
     """Check the options, and return the settings from which a plan of this kind is designed.
 
@@ -92,6 +108,7 @@ def planned(
     columns : names of the features.
     n_records : cap on the number of records of all clients.
     of : persons and their caps, or None if single records are protected.
+    bounds : bounds of the features, or None for those of the option.
 
     Raises DataError, PlanError or BudgetError.
     """
@@ -100,7 +117,7 @@ def planned(
         used = {field.name: getattr(options, field.name) for field in _GUARANTEE}
         choices = given_guarantee(GuaranteeOptions(**used), of, options.public_seed)
         return bounds_settings(choices, outer_of(stated(value_range), named), n_records)
-    clustering = given_clustering(options, of)
+    clustering = given_clustering(options, of, bounds=bounds)
     refuse_private(clustering)
     return clustering_settings(clustering, stated_domain(clustering, named), n_records)
 

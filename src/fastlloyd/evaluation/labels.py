@@ -16,6 +16,8 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.records import Missing, open_records
+from fastlloyd.records.person_rows import rows_of_persons
+from fastlloyd.records.recipe.rows import Using
 from fastlloyd.reports.stored_result import StoredResult
 
 BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
@@ -70,12 +72,25 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_blocks(
-    path: str | Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE
+    path: str | Path,
+    columns: tuple[str, ...],
+    missing: Missing = Missing.REFUSE,
+    recipe: Using | None = None,
+    unit: str | None = None,
 ) -> Iterator[RealArray]:
     """Yield the named columns of a file of records, in blocks of rows (n, n_features).
 
-    No record is left out. With `Missing.DROP`, a missing cell is NaN. Raises DataError.
+    No record is left out. With `Missing.DROP`, a missing cell is NaN.
+
+    recipe : recipe whose features the columns are, or None. It says what a missing cell means. A
+        row then has the features of its person, if the recipe puts the rows of a person together.
+    unit : name of the column of the ids, or None.
+
+    Raises DataError.
     """
-    for values in open_records(path, columns, missing=missing).blocks_with_gaps():
+    file = open_records(path, columns, missing=missing, unit=unit, recipe=recipe)
+    is_per_person = recipe is not None and recipe.is_per_person
+    blocks = rows_of_persons(file, recipe) if recipe and is_per_person else file.blocks_with_gaps()
+    for values in blocks:
         for start in range(0, len(values), BLOCK_ROWS):
             yield values[start : start + BLOCK_ROWS]

@@ -34,6 +34,7 @@ from fastlloyd.mechanisms.central import rehearse
 from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.records.recipe.rows import Using
 from fastlloyd.records.record_file import Block
 
 P = ParamSpec("P")
@@ -66,6 +67,7 @@ class ClientRequest:
     missing: str = "drop"
     outside: str = Outside.CLIP.value
     engine: str | None = None
+    recipe: Using | None = None
 
     def prepare(self, faults: Faults | None = None) -> "PreparedClient":
         """Open the records, and check the request. No budget is spent, and no file is made.
@@ -88,7 +90,8 @@ class ClientRequest:
                     self.check_budget(self.store)
         records = FileSource(
             path=self.data,
-            features=list(m.domain.features),
+            features=None if self.recipe else list(m.domain.features),
+            recipe=self.recipe,
             missing=self.missing,
             unit_column=self.unit_column,
             engine=self.engine,

@@ -7,7 +7,7 @@ the rows are. A mean is the correctly rounded sum divided by the number of cells
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -33,17 +33,7 @@ def persons_of(file: RecordFile, using: Using) -> Table:
 
     Raises DataError for a person without a value where the recipe refuses it.
     """
-    rows, ids = _all_rows(file)
-    persons, first = _numbered(ids.texts())
-    by_person = np.argsort(persons, kind="stable")
-    ends = np.cumsum(np.bincount(persons))
-    order = rows[-1] if using.order is not None else np.zeros(len(persons))
-    columns = [
-        _per_person(values, choice, order, by_person, ends)
-        for values, choice in zip(rows, using.choices, strict=False)
-    ]
-    features = using.features_of(columns, lambda _: file.source, GAP)
-    values = np.stack(features, axis=1)
+    values, _, names = _persons(file, using)
     kept = np.logical_not(np.isnan(values).any(axis=1))
     if not kept.any():
         raise DataError(f"{file.source}: every person has a gap that drops the record")
@@ -53,8 +43,35 @@ def persons_of(file: RecordFile, using: Using) -> Table:
         source=file.source,
         dropped=int(len(kept) - np.count_nonzero(kept)),
         others=file.others,
-        ids=TextIds.of([text for text, keep in zip(first, kept, strict=True) if keep]),
+        ids=TextIds.of([text for text, keep in zip(names, kept, strict=True) if keep]),
     )
+
+
+def rows_of_persons(file: RecordFile, using: Using) -> Iterator[FloatArray]:
+    """Yield the record of each row's person, (n_rows, n_features), with NaN for a gap that drops
+    the person.
+
+    The parameters and errors are those of `persons_of`.
+    """
+    values, persons, _ = _persons(file, using)
+    yield values[persons]
+
+
+def _persons(
+    file: RecordFile, using: Using
+) -> tuple[FloatArray, npt.NDArray[np.int64], list[bytes]]:
+    """Return the record of each person, the number of each row's person, and the ids."""
+    rows, ids = _all_rows(file)
+    persons, names = _numbered(ids.texts())
+    by_person = np.argsort(persons, kind="stable")
+    ends = np.cumsum(np.bincount(persons))
+    order = rows[-1] if using.order is not None else np.zeros(len(persons))
+    columns = [
+        _per_person(values, choice, order, by_person, ends)
+        for values, choice in zip(rows, using.choices, strict=False)
+    ]
+    features = using.features_of(columns, lambda _: file.source, GAP)
+    return np.stack(features, axis=1), persons, names
 
 
 def _all_rows(file: RecordFile) -> tuple[list[FloatArray], Ids]:

@@ -10,7 +10,8 @@ import typer
 
 from fastlloyd.base.files import check_file, write_chunks
 from fastlloyd.base.names import choose
-from fastlloyd.cli.options import Data, in_output
+from fastlloyd.cli.options import Data, UnitColumn, in_output
+from fastlloyd.cli.recipes import OwnRecipeFile
 from fastlloyd.errors import OutputError
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def assign(
     result: ResultPath,
     data: Data,
     missing: MissingCells = "refuse",
+    recipe: OwnRecipeFile = None,
+    unit_column: UnitColumn = None,
     out: LabelFile = None,
     distance: Distance = False,
     force: Force = False,
@@ -59,7 +62,7 @@ def assign(
     """Label your records by the nearest centroid of a result: NOT PRIVATE. Columns are found by
     name.
     """
-    from fastlloyd.cli import screen
+    from fastlloyd.cli import recipes, screen
     from fastlloyd.evaluation.labels import FittedClustering, record_blocks
     from fastlloyd.records import Missing
     from fastlloyd.reports.facts import sentence
@@ -75,7 +78,10 @@ def assign(
         raise OutputError("--force needs a file of labels; name it with --out FILE")
     tally = _Tally()
     fitted = FittedClustering.read(result)
-    blocks = record_blocks(data, fitted.domain.features, choose(Missing, missing, "missing"))
+    using = recipes.own_recipe(recipe, fitted.domain.recipe)
+    treatment = choose(Missing, missing, "missing")
+    unit = unit_column if using is not None and using.is_per_person else None
+    blocks = record_blocks(data, fitted.domain.features, treatment, using, unit)
     chunks = _csv(fitted, blocks, tally, distance=distance)
     if out is None:
         for chunk in chunks:

@@ -22,6 +22,7 @@ from fastlloyd.cli.options import (
     RowsAre,
     UnitColumn,
 )
+from fastlloyd.cli.recipes import OwnRecipeFile
 from fastlloyd.errors import DataError, EngineError, OutputError, PlanError, StateError
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def join(
     outside: OutsideBounds = "clip",
     engine: Engine = None,
     ledger: LedgerFile = None,
+    recipe: OwnRecipeFile = None,
     unit_column: UnitColumn = None,
     new_dataset: NewDataset = False,
     new_unit: NewUnit = False,
@@ -109,7 +111,7 @@ def join(
     time.
     """
     from fastlloyd.base.problems import Faults
-    from fastlloyd.cli import digests, hosting, network, requests, results
+    from fastlloyd.cli import digests, hosting, network, recipes, requests, results
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.jobs.account import BudgetAccount
     from fastlloyd.jobs.client import ClientRequest
@@ -140,6 +142,9 @@ def join(
         missing=missing,
         outside=outside,
         engine=engine,
+        recipe=faults.value(
+            None, lambda: recipes.own_recipe(recipe, agreed.mechanism.domain.recipe), "recipe"
+        ),
     ).prepare(faults)
     identity = network.load_identity(key, passphrase_file)
     ended = _carry_out(prepared, identity, plan, server, host, output, place, is_rehearsal=dry_run)

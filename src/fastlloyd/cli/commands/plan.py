@@ -23,6 +23,7 @@ from fastlloyd.cli.options import (
     in_output,
     in_privacy,
 )
+from fastlloyd.cli.recipes import RecipeFile
 
 if TYPE_CHECKING:
     from fastlloyd.federation.plan.plan import Plan
@@ -82,7 +83,11 @@ NewMasks = Annotated[
     str | None, in_federation("--masks", help="New kind of masks.", metavar="pairwise|group")
 ]
 Features = Annotated[
-    str, in_clustering(help="Columns that all clients have, as a,b,c.", metavar="NAMES")
+    str | None,
+    in_clustering(
+        help="Columns that all clients have, as a,b,c. Default: the features of --recipe.",
+        metavar="NAMES",
+    ),
 ]
 NewPlan = Annotated[Path, in_output(help="File to make.", metavar="FILE")]
 Page = Annotated[
@@ -131,11 +136,12 @@ Force = Annotated[bool, in_output("--force", help="Replace an earlier plan.")]
 
 
 def new(
-    features: Features,
     mechanism: PlanOptions,
     federation: FederationOptions,
     study: StudyOptions,
     network: NetworkOptions,
+    features: Features = None,
+    recipe: RecipeFile = None,
     client: Clients = [],  # noqa: B006 - typer's default, never changed
     member: Members = [],  # noqa: B006 - the same
     host: Host = None,
@@ -148,13 +154,12 @@ def new(
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
-    """Make a plan. It needs --bounds or, for a plan of kind bounds, --range, because there are no
-    data to take them from.
+    """Make a plan. It needs --recipe, or --features with --bounds or, for a plan of kind bounds,
+    --range, because there are no data to take them from.
     """
     from msgspec import structs
 
-    from fastlloyd.base.names import parse_columns
-    from fastlloyd.cli import requests, settings
+    from fastlloyd.cli import recipes, requests, settings
     from fastlloyd.cli.persons import given_persons
     from fastlloyd.cli.progress import Progress
     from fastlloyd.errors import PlanError
@@ -166,7 +171,9 @@ def new(
     persons = given_persons(unit, unit_name, max_clients_per_person)
     protocol = requests.given_federation(federation).protocol(mechanism.preset)
     timeouts = protocol.chosen_masks.timeouts
-    settings.check_kind(kind, mechanism, value_range)
+    using = recipes.given_recipe(recipe, features)
+    bounds = recipes.bounds_of(using, mechanism.bounds)
+    settings.check_kind(kind, mechanism, value_range, bounds)
     if mechanism.n_records == FROM_DATA:
         raise PlanError(
             "--n-records is from-data, but a plan has no records to count; leave --n-records out,"
@@ -181,7 +188,8 @@ def new(
         settings.check_complete(clients, server)
     clients = with_positions(clients, settings.given_positions(network))
     cap = requests.stated_cap(mechanism.n_records) or sum(c.max_records for c in clients)
-    of_kind = settings.planned(kind, mechanism, value_range, parse_columns(features), cap, persons)
+    named = recipes.columns_of(using, features)
+    of_kind = settings.planned(kind, mechanism, value_range, named, cap, persons, bounds)
     with Progress() as progress, placing(mechanism.n_clusters or 0, progress):
         plan = design_plan(
             of_kind,
