@@ -40,7 +40,7 @@ def read(
             column.extend(
                 stands(cells)
                 if isinstance(cells, TextCells)
-                else [None if np.isnan(x) else float(x) for x in cells]
+                else [None if np.isnan(x) else float(x) for x in getattr(cells, "days", cells)]
             )
     return found
 
@@ -69,7 +69,7 @@ def test_both_parsers_of_text_deliver_the_same_texts_and_numbers(
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 @pytest.mark.parametrize("coded", [False, True])
-def test_text_categories_integers_and_dates_of_arrow_are_texts(
+def test_columns_of_arrow_that_are_read_as_they_are_are_texts_numbers_or_days(
     tmp_path: Path, suffix: str, coded: bool
 ) -> None:
     feather, parquet = (
@@ -89,12 +89,18 @@ def test_text_categories_integers_and_dates_of_arrow_are_texts(
     assert read(path, ["x", "sex", "n", "day"], {"sex", "n", "day"}) == [
         [0.5, None, 1.5, 2.5, 3.5],
         ["m", None, None, "w", "m"],
-        ["7", None, "7", "8", "9"],
-        ["2024-01-01", "2024-01-02", None, "1970-01-01", "1970-01-02"],
+        [7, None, 7, 8, 9],
+        [19723, 19724, None, 0, 1],
     ]
+
+
+def test_times_with_a_zone_are_no_dates(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table({"t": pa.array([0, 1], pa.timestamp("s", "UTC"))}), path)
     with pytest.raises(DataError) as refused:
-        read(path, ["x"], {"x"})
-    assert (refused.value.code, refused.value.field) == ("other", "x")
+        read(path, ["t"], {"t"})
+    assert (refused.value.code, refused.value.field) == ("dates", "t")
 
 
 def test_a_missing_text_is_refused_with_its_column_unless_such_records_are_kept(

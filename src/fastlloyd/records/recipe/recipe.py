@@ -43,7 +43,7 @@ class Recipe:
 
     features : features in their order.
     privacy, clustering : options of a run, by the names of `KEYS`.
-    here : facts about the own file, which are told to nobody.
+    here : facts about the own file, which stay with its owner.
 
     Raises Problems with all faults.
     """
