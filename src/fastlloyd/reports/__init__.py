@@ -1,3 +1,5 @@
-"""Results, statements, explanations and pictures for people. Only noisy numbers and public settings
-come in.
+"""Results, privacy statements, explanations and pictures for people.
+
+This package reads noisy numbers and public settings only. The one exception is a picture with
+records.
 """

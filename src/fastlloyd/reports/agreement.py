@@ -1,5 +1,5 @@
-"""A plan on paper: its digest in groups, what is agreed in plain words, everyone's fingerprint, and
-lines to sign on.
+"""Page to sign for a plan: its digest, the agreement in plain words, all fingerprints, and lines
+for signatures.
 """
 
 import textwrap
@@ -32,9 +32,11 @@ TO_FILL_IN = f"As `fastlloyd ledger show` says: epsilon {'_' * 12} at delta {'_'
 
 
 def page(plan: Plan, spent: str | None = None) -> str:
-    """Return plain text for a printer, at most 76 columns wide unless a name is longer.
+    """Return the page as plain text for a printer, at most 76 columns wide unless a name is longer.
 
-    spent : what its reader's own runs spent before, in sentences; None leaves room to write it.
+    plan : plan to sign.
+    spent : sentences about the budget that the reader's earlier runs spent. None leaves room to
+        write it.
     """
     sections = [
         f"{PAGE_HEADING}\n{'=' * len(PAGE_HEADING)}",
@@ -85,8 +87,8 @@ def _agreed(plan: Plan) -> list[str]:
 
 
 def _parties(plan: Plan) -> list[str]:
-    """Return each party with the SHA-256 of its certificate; last, what is missing for a run over a
-    network.
+    """Return each party with the SHA-256 of its certificate, then the authority, then what a run
+    over a network lacks.
     """
     rows = []
     for role, fingerprint, ends in parties(plan):
@@ -112,7 +114,7 @@ def _item(text: str) -> str:
 
 
 def _rows(table: str) -> str:
-    """Fill lines; those that begin with a dash are items."""
+    """Return the lines wrapped to the page. Lines that begin with a dash are items of a list."""
     return "\n".join(
         _item(line[2:]) if line.startswith("- ") else _filled(line) for line in table.splitlines()
     )

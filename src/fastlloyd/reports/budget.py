@@ -1,4 +1,4 @@
-"""The picture of a data set's budget: what was spent after each run, and the limits."""
+"""Picture of a data set's budget: epsilon spent after each run, and the limits."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ HEIGHT = 4.5  # inches
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """Sum of epsilon after each run, as a line of the picture, beginning before the first run.
+    """Line of the picture: total epsilon after each run, starting before the first run.
 
-    name : data set or persons whose epsilon it is.
-    epsilons : the sum after 0, 1, 2, ... runs.
-    planned : the sum after the last run, and after each planned run.
-    limit : epsilon, or None without a limit at this delta.
+    name : data set or persons that the line is for.
+    epsilons : total epsilon after 0, 1, 2, ... runs.
+    planned : total epsilon after the last run, and after each planned run.
+    limit : limit of epsilon, or None without a limit at this delta.
     """
 
     name: str
@@ -31,13 +31,18 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Name of the line, and a note if the sum has no bound, because such a line ends early."""
+        """Label of the line. It adds "no bound" if the total is infinite, because such a line ends
+        early.
+        """
         return self.name if math.isfinite(self.epsilons[-1]) else f"{self.name}: no bound"
 
 
 def line_of(one: Account, delta: float, n_planned: int) -> Line:
-    """Return the line of an account at this delta: its runs so far, and n_planned equal runs that
-    use up its limit.
+    """Return the line of an account at one delta.
+
+    one : account with its runs so far.
+    delta : delta at which epsilon is computed.
+    n_planned : number of equal planned runs that use up the limit.
     """
     runs = counted_of(one.runs)
     spent = (Spending.of(runs[:n], one.asked).epsilon(delta) for n in range(len(runs) + 1))
@@ -58,11 +63,14 @@ def line_of(one: Account, delta: float, n_planned: int) -> Line:
 
 
 def draw(title: str, lines: Sequence[Line], left: str) -> bytes:
-    """Return a PNG of the lines: thin where runs are planned, each with its limit dashed in its
-    colour.
+    """Return the picture as PNG. Planned runs are thin lines, and limits are dashed in the colour
+    of their line.
 
-    left : what is left of the limits, in words. A sum without a bound is not drawn. Raises
-        OutputError without matplotlib.
+    title : title of the picture.
+    lines : lines to draw. An infinite total is not drawn.
+    left : sentence about the budget that is left.
+
+    Raises OutputError if matplotlib cannot be imported.
     """
     figure = figures.new_figure(HEIGHT, "the picture")
     ax = figure.add_subplot()

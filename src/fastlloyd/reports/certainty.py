@@ -33,10 +33,12 @@ _BITS = 200  # of precision
 
 
 def certainty(m: AnyRun, before: float) -> float:
-    """Return the largest probability that an observer gives to a record after the run, if it was
-    `before`.
+    """Return the largest probability that an observer can give to a record after the run.
 
     The bound holds except with probability delta.
+
+    m : settings of the run.
+    before : probability that the observer gave to the record before the run.
     """
     with working_precision(_BITS) as mp:
         p = exact(mp, before)
@@ -45,8 +47,10 @@ def certainty(m: AnyRun, before: float) -> float:
 
 
 def right_guesses(m: AnyRun) -> float:
-    """Return the largest probability that an observer who starts at even odds guesses correctly
-    whether one record is in the data.
+    """Return the largest probability that an observer guesses correctly whether a record is in the
+    data.
+
+    The observer thinks both answers equally likely before the run.
     """
     with working_precision(_BITS) as mp:
         if m.noise is Noise.LAPLACE:
@@ -57,7 +61,7 @@ def right_guesses(m: AnyRun) -> float:
 
 
 def _ratio(mp: Any, m: AnyRun) -> Any:
-    """Return r, the largest factor by which the odds grow."""
+    """Return r, the largest factor by which a run can multiply an observer's odds."""
     if m.noise is Noise.LAPLACE:
         return mp.exp(m.epsilon)
     mu, k = exact(mp, mu_from_squared(m.accountant().mu_squared)), exact(mp, m.delta)
@@ -67,8 +71,10 @@ def _ratio(mp: Any, m: AnyRun) -> Any:
 
 
 def certainties(m: AnyRun) -> tuple[Fact, list[Fact], list[Fact]]:
-    """Return the question, the certainty after the run for each certainty before it, and the chance
-    that a guess is right.
+    """Return facts about an observer's certainty: the question, the answers, and further facts.
+
+    The answers give the largest certainty after the run for 1, 10, 50 and 90 % before it. The
+    further facts give the probability of an exception, and of a right guess.
     """
     question = "certainty_of_presence"
     if m.neighboring_relation is NeighboringRelation.REPLACE_ONE:
@@ -83,5 +89,5 @@ def certainties(m: AnyRun) -> tuple[Fact, list[Fact], list[Fact]]:
 
 
 def _percent(share: float) -> float:
-    """Return a share in percent with one digit after the point, rounded up."""
+    """Return a share in percent, rounded up to one digit after the point."""
     return math.ceil(share * 1000) / 10

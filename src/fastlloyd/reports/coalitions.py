@@ -1,8 +1,9 @@
-"""Coalitions of parties: against which of them a plan's guarantee holds, and which epsilon is left
-against larger ones.
+"""Coalitions of parties that pool what they see: which of them the guarantee covers, and which
+epsilon remains against larger ones.
 
-mu is that of the run, and h shares of noise make it up. A party that knows all shares of a sum but
-u sees it with mu sqrt(h / u) (docs/proofs/shares-of-noise.md).
+Let mu be the parameter of the run, and h the number of shares of noise that the guarantee counts
+on. A party that knows all shares of a sum but u sees the run with mu sqrt(h / u)
+(docs/proofs/shares-of-noise.md).
 """
 
 from fractions import Fraction
@@ -22,10 +23,10 @@ Row = tuple[Fact, float | None]  # who, and epsilon
 
 
 def coalitions(plan: Plan) -> list[Row]:
-    """Return epsilon at the plan's delta for each coalition of parties that pool what they see.
+    """Return each coalition with its epsilon at the plan's delta.
 
-    Each is the worst over all sets of clients that may be present. It is None if the coalition
-    breaks the guarantee. A simulation has no parties, so its list is empty.
+    The epsilon is the largest over all sets of clients that may be present. It is None if the
+    coalition breaks the guarantee. A simulation has no parties, so its list is empty.
     """
     if plan.simulated:
         return []
@@ -40,10 +41,11 @@ def coalitions(plan: Plan) -> list[Row]:
 
 
 def _behind_a_group_key(plan: Plan) -> list[Row]:
-    """In client-noise, s clients (with D dropped) leave M - D - s shares of noise, so mu grows by
-    sqrt(h / (M - D - s)).
+    """Return each coalition with its epsilon, for client-noise with group masks.
 
-    The server together with any client opens every upload, protected by one share: mu sqrt(h).
+    Let M be the number of clients and D the number of dropouts. s clients that pool leave M - D - s
+    shares of noise unknown, so mu grows by sqrt(h / (M - D - s)). The server together with any
+    client opens every upload, which only one share protects: mu sqrt(h).
     """
     mu_squared, h = plan.mechanism.accountant().mu_squared, plan.n_shares
 
@@ -59,11 +61,11 @@ def _behind_a_group_key(plan: Plan) -> list[Row]:
 
 
 def _behind_keys_of_pairs(plan: Plan) -> list[Row]:
-    """Return epsilon for each coalition with pairwise masks.
+    """Return each coalition with its epsilon, for client-noise with pairwise masks.
 
-    Of n - t shares that make up mu, s clients leave n - s, so mu grows by sqrt((n - t) / (n - s)),
-    whether the server helps them or not. The worst n is the largest possible one for s < t, and the
-    smallest for s > t.
+    n clients take part, and the guarantee counts on n - t of their shares. s clients that pool
+    leave n - s shares unknown, so mu grows by sqrt((n - t) / (n - s)), with or without the server.
+    The worst n is the largest possible n for s < t, and the smallest for s > t.
     """
     mu_squared, t = plan.mechanism.accountant().mu_squared, plan.max_colluding
     least, most = plan.min_present, plan.n_clients
@@ -84,16 +86,17 @@ def _behind_keys_of_pairs(plan: Plan) -> list[Row]:
 
 
 def _sizes(n_clients: int) -> list[int]:
-    """Return the sizes of coalitions to list: all up to 20, about 20 larger ones, and all clients
-    but one.
+    """Return the sizes of coalitions to list, ascending: all up to 20, about 20 larger ones, and
+    n_clients - 1.
     """
     M = n_clients
     return sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(max(1, M - 1), M)})
 
 
 def holds_against(plan: Plan) -> Fact:
-    """Return the parties against which the guarantee holds; a host of the server is one of the
-    clients that may pool.
+    """Return the fact about the parties against which the guarantee holds.
+
+    A client that hosts the server counts as one of the clients that may pool what they see.
     """
     t = plan.max_colluding
     if plan.simulated:
@@ -110,10 +113,10 @@ def holds_against(plan: Plan) -> Fact:
 
 
 def person_epsilon(plan: Plan, n: int) -> float:
-    """Return epsilon, at the plan's delta, for a person with n records, at one organisation or at
+    """Return epsilon, at the plan's delta, for a person with n records at one organisation or at
     several.
 
-    If the run protects persons, n is the number of organisations that have rows of the person.
+    If the run protects persons, n is the number of organisations with rows of the person.
     """
     m, factor = plan.mechanism, Fraction(n, max_clients(plan.mechanism.persons))
     if m.noise is Noise.LAPLACE:
@@ -124,12 +127,12 @@ def person_epsilon(plan: Plan, n: int) -> float:
 
 
 def one_share_epsilon(plan: Plan) -> float:
-    """Return epsilon, at the plan's delta, of all answers of a client with only its own share of
-    noise (client-noise).
+    """Return epsilon, at the plan's delta, against a party that sees all answers of one client
+    behind that client's share of noise alone.
 
-    The bound is mu sqrt(h) (docs/proofs/shares-of-noise.md). With group masks, the server together
-    with one client sees this much. A server that breaks the protocol can lead clients to open sums
-    of other sets, but these sums tell no more.
+    The bound is mu sqrt(h), in client-noise (docs/proofs/shares-of-noise.md). With group masks, the
+    server together with one client sees this much. A server that breaks the protocol can make
+    clients open sums of other sets, but these sums reveal no more.
     """
     return _gaussian(plan.mechanism.accountant().mu_squared * plan.n_shares, plan.mechanism.delta)
 
@@ -140,7 +143,9 @@ def _epsilon(
     """Return epsilon of a release against observers who do not know `n_unknown` shares of its
     noise.
 
+    plan : plan of the run.
     mu_squared : mu^2 of the release with the noise of the unknown shares alone.
+    n_unknown : number of unknown shares.
     factor : number of records of the person, divided by the number that the plan's mu covers.
     """
     m, of_one = plan.mechanism, factor**2 * plan.mechanism.accountant().mu_squared * plan.n_shares

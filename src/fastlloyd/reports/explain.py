@@ -1,5 +1,5 @@
-"""Plan in plain words: what is protected against which parties, at which epsilon for which
-coalition, and how everything was chosen.
+"""Explain a plan in plain words: its protection, the epsilon against each coalition, and the choice
+of its settings.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,9 @@ from fastlloyd.reports.plan_facts import (
 
 
 def explain(plan: Plan) -> str:
-    """Return the plan as Markdown, for the people who decide whether to take part."""
+    """Return the explanation of a plan as Markdown, for the people who decide whether
+    to take part.
+    """
     m, unit = plan.mechanism, plan.mechanism.unit
     planner, *planned = m.planning(noise_factor(plan))
     title = found(
@@ -59,7 +61,7 @@ def explain(plan: Plan) -> str:
 
 
 def protected(plan: Plan) -> list[str]:
-    """Return sentences on what is protected, with all cautions, by paragraphs."""
+    """Return paragraphs on the protection that a plan gives, with all cautions."""
     unit = plan.mechanism.unit
     first, *others = said(protection(plan), unit)
     return [
@@ -72,8 +74,9 @@ def protected(plan: Plan) -> list[str]:
 
 
 def tables(plan: Plan) -> list[str]:
-    """Return the tables of coalitions and of certainties, each a question, rows that begin with a
-    dash, and what follows.
+    """Return two tables as Markdown: epsilon by coalition, and certainty after the run.
+
+    Each has a heading, and lines that begin with a dash.
     """
     unit, (question, rows, after) = plan.mechanism.unit, certainties(plan.mechanism)
     certain = "\n".join([table([question], rows, unit), sentences(tuple(after), unit)])
@@ -81,7 +84,12 @@ def tables(plan: Plan) -> list[str]:
 
 
 def table(question: Iterable[Fact | Facts], rows: Iterable[Fact | Facts], unit: Unit) -> str:
-    """Return a question and rows that begin with a dash."""
+    """Return a heading, and lines that begin with a dash.
+
+    question : facts of the heading.
+    rows : facts of the lines.
+    unit : unit of protection.
+    """
     return "\n".join([*said(question, unit), *(f"- {row}" for row in said(rows, unit))])
 
 

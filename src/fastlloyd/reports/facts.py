@@ -1,8 +1,7 @@
-"""Words for facts: `sentences.toml` has the sentences about runs and plans, and this module fills
-them in.
+"""Turn facts into sentences. `sentences.toml` contains the sentences, with placeholders for values.
 
 A fact has a name and values (`mechanisms/facts.py`). Every screen, page and statement takes its
-sentences from here, so each of them stands in one place and can be translated there.
+sentences from here. Each sentence is written once, and can be translated there.
 """
 
 import string
@@ -20,7 +19,9 @@ SHOWN: Final = 20  # features in one sentence
 
 @cache
 def catalogue() -> dict[str, dict[str, Any]]:
-    """Return all sentences: by table, and in it by the name of the fact."""
+    """Return the tables of `sentences.toml`: for each table, the sentence of each fact
+    by its name.
+    """
     return tomllib.loads(resources.files(__package__).joinpath("sentences.toml").read_text("utf-8"))
 
 
@@ -35,7 +36,9 @@ def _sentences() -> dict[str, str]:
 
 
 class _Formatter(string.Formatter):
-    """Formatter of sentences, with the formats `duration` and those of the table `counted`."""
+    """Formatter of sentences. It adds the format `duration` and the formats in the
+    table `counted`.
+    """
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec == "duration":
@@ -46,15 +49,15 @@ class _Formatter(string.Formatter):
 
 
 def duration(seconds: int) -> str:
-    """Return seconds, or whole hours, in words."""
+    """Return a number of seconds in words, as whole hours if possible."""
     hours, rest = divmod(seconds, 3600)
     return f"{seconds} s" if rest or not hours else _Formatter().format("{:hours}", hours)
 
 
 def sentence(fact: Fact, unit: Unit = RECORD) -> str:
-    """Return the sentence of a fact, or name and values of a fact that has none.
+    """Return the sentence of a fact. For a fact without a sentence, return its name and values.
 
-    unit : the unit of protection.
+    unit : unit of protection, for the words "record" or, for example, "patient".
     """
     values = {name: _in_sentence(value, unit) for name, value in fact.values.items()}
     if (words := _sentences().get(fact.name)) is None:
@@ -64,18 +67,20 @@ def sentence(fact: Fact, unit: Unit = RECORD) -> str:
 
 
 def sentences(facts: Fact | Facts, unit: Unit = RECORD) -> str:
-    """Return the sentences of facts that follow each other."""
+    """Return the sentences of one or more facts, joined by spaces."""
     each = (facts,) if isinstance(facts, Fact) else facts
     return " ".join(sentence(fact, unit) for fact in each)
 
 
 def said(facts: Iterable[Fact | Facts], unit: Unit = RECORD) -> list[str]:
-    """Return the words of each."""
+    """Return the sentences of each item as one string. An item is a fact, or several facts
+    together.
+    """
     return [sentences(each, unit) for each in facts]
 
 
 def worded(value: Any, unit: Unit) -> Any:
-    """Return a tree of tables and lists with words in place of facts."""
+    """Return a tree of tables and lists in which sentences replace the facts."""
     if isinstance(value, Fact) or (isinstance(value, tuple) and value):
         return sentences(value, unit)
     if isinstance(value, Mapping):
@@ -84,10 +89,12 @@ def worded(value: Any, unit: Unit) -> Any:
 
 
 def cut(items: Iterable[Fact], rest: str, most: int | None, separator: str) -> str:
-    """Return a list in words.
+    """Return a list in words, cut off after `most` items.
 
-    rest : name of the fact that says how many more there are than the `most` that are named; None
-    names all.
+    items : facts to list.
+    rest : name of the fact that states the number of items left out.
+    most : largest number of items to list, or None to list all.
+    separator : text between two items.
     """
     named = said(items)
     more = said([Fact.of(rest, n=len(named) - most)] if most and len(named) > most else [])
@@ -95,7 +102,9 @@ def cut(items: Iterable[Fact], rest: str, most: int | None, separator: str) -> s
 
 
 def _in_sentence(value: Any, unit: Unit) -> Any:
-    """Return a value for a sentence: words of a fact, a list in words, or itself."""
+    """Return a value as it appears in a sentence: a fact or a list becomes words, other values are
+    unchanged.
+    """
     if isinstance(value, Fact):
         return sentence(value, unit)
     if isinstance(value, dict):

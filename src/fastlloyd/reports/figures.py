@@ -1,4 +1,4 @@
-"""Figures of matplotlib without a screen, and PNG files of them."""
+"""Matplotlib figures without a screen, and PNG files of them."""
 
 import io
 import warnings
@@ -26,8 +26,11 @@ ON_SCREEN = 100  # dots per inch in a notebook
 def new_figure(
     height: float, name: str, width: float = WIDTH, *, dots_per_inch: int = DOTS_PER_INCH
 ) -> "Figure":
-    """An empty figure, `width` by `height` inches; without matplotlib OutputError that names the
-    file.
+    """Return an empty figure of `width` by `height` inches.
+
+    name : name of the picture in error messages.
+
+    Raises OutputError if matplotlib cannot be imported.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -39,7 +42,7 @@ def new_figure(
         ) from None
 
     class Figure(Base):
-        """A figure that notebooks show without pyplot."""
+        """Figure that notebooks show without pyplot."""
 
         def _repr_png_(self) -> bytes:
             return to_png(self, name)
@@ -51,7 +54,7 @@ def new_figure(
 
 
 def to_png(figure: "Figure", title: str) -> bytes:
-    """The figure as PNG, with its title among the file's metadata."""
+    """Return the figure as PNG. The title is stored in the file's metadata."""
     png = io.BytesIO()
     with warnings.catch_warnings():
         # a name in a script the font lacks is drawn as boxes
@@ -61,12 +64,20 @@ def to_png(figure: "Figure", title: str) -> bytes:
 
 
 def frame(ax: "Axes", grid: str, without: list[str], axis: Literal["both", "x"] = "both") -> None:
-    """Draw a grid behind the data, and no line on these sides."""
+    """Draw a grid behind the data, and hide some lines of the frame.
+
+    ax : axes to draw on.
+    grid : colour of the grid.
+    without : sides of the frame to hide.
+    axis : axes that have grid lines.
+    """
     ax.grid(axis=axis, color=grid, linewidth=0.6)
     ax.set_axisbelow(True)
     ax.spines[without].set_visible(False)
 
 
 def plain(text: str) -> str:
-    """Escape dollar signs, which would start mathematics: names are text."""
+    """Return the text with escaped dollar signs, because matplotlib would read them as
+    mathematics.
+    """
     return text.replace("$", r"\$")

@@ -1,7 +1,7 @@
-"""Facts outside the guarantee: the one list that statements, pages and screens take.
+"""List of everything outside the guarantee. Statements, pages and screens all use this list.
 
-Each has a code that does not change, for programs. `reports/facts.py` makes its sentence of the
-table `outside` in `sentences.toml`.
+Each entry has a code for programs, which does not change. Its sentence is in the table `outside` of
+`sentences.toml`.
 """
 
 import enum
@@ -16,7 +16,7 @@ from fastlloyd.reports.facts import said, sentence
 
 
 class Runs(enum.Enum):
-    """Runs that a fact concerns; the value names them in a table."""
+    """Kinds of runs that an entry applies to. The value names the kind in a table."""
 
     ALL = "all"
     OF_RECORDS = "that protect records"
@@ -26,7 +26,12 @@ class Runs(enum.Enum):
     FEDERATED_PERSONS = "of several organisations that protect persons"
 
     def include(self, m: AnyRun, *, federated: bool, simulated: bool) -> bool:
-        """Return whether a run with these settings is one of them."""
+        """Return whether a run is of this kind.
+
+        m : settings of the run.
+        federated : whether the run has several organisations.
+        simulated : whether one process plays all organisations.
+        """
         of_persons = m.persons is not None
         federated = federated and not simulated
         return {
@@ -71,7 +76,9 @@ OUTSIDE: Final = {
 def outside(m: AnyRun, *, federated: bool, simulated: bool = False) -> list[Fact]:
     """Return the facts outside the guarantee of a run with noise.
 
-    federated : the run has several organisations. simulated : one process plays them all.
+    m : settings of the run.
+    federated : whether the run has several organisations.
+    simulated : whether one process plays all organisations.
     """
     c = max_clients(m.persons)
     values = {"c": Fact.of("organisations", n=c), "share": f"c' / {c}" if c > 1 else "c'"}
@@ -83,24 +90,24 @@ def outside(m: AnyRun, *, federated: bool, simulated: bool = False) -> list[Fact
 
 
 def outside_of_plan(plan: Plan) -> list[Fact]:
-    """Return the facts outside the guarantee of a federated run, or of a simulation of one."""
+    """Return the facts outside the guarantee of a plan's run."""
     return outside(plan.mechanism, federated=True, simulated=bool(plan.simulated))
 
 
 def stated(facts: Iterable[Fact], unit: Unit) -> list[dict[str, str]]:
-    """Return code and sentence of each, for programs."""
+    """Return the code and the sentence of each fact, for programs."""
     return [
         {"code": fact.name.removeprefix(PREFIX), "sentence": sentence(fact, unit)} for fact in facts
     ]
 
 
 def bullets(plan: Plan) -> str:
-    """Return the sentences on a plan as a list in Markdown."""
+    """Return the facts outside the guarantee of a plan's run, as a Markdown list."""
     return "\n".join(f"- {line}" for line in said(outside_of_plan(plan), plan.mechanism.unit))
 
 
 def table() -> str:
-    """Return the whole list as a table in Markdown, with general words in place of placeholders."""
+    """Return the whole list as a Markdown table. General words replace the placeholders."""
     lines = ["| code | outside the guarantee | runs |", "|---|---|---|"]
     for code, runs in OUTSIDE.items():
         fact = Fact(PREFIX + code, {"c": "c organisations", "share": "c' / c"})

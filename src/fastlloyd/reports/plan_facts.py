@@ -1,4 +1,4 @@
-"""Facts about a run and a plan, which screens, pages and statements show in the words of
+"""Facts about runs and plans. Screens, pages and statements show them in the words of
 `facts.py`.
 """
 
@@ -31,7 +31,11 @@ NOT_COVERED = Fact.of("not_covered")
 
 
 def whole_person(persons: Persons, *, federated: bool = True) -> Fact:
-    """Return which rows belong to one person, and how often a person counts."""
+    """Return the fact that says which rows belong to one person, and how often a person counts.
+
+    persons : protected persons.
+    federated : whether the run has several organisations.
+    """
     return (
         Fact.of("one_person_at_each", n=persons.max_clients) if federated else Fact.of("one_person")
     )
@@ -43,7 +47,9 @@ def has_loss(m: AnyRun) -> bool:
 
 
 def protected(m: AnyRun, *, federated: bool) -> list[Fact]:
-    """Return what the guarantee covers, and which data sets it compares."""
+    """Return facts about the outputs that the guarantee covers, and about the data sets that it
+    compares.
+    """
     unit = Fact.of("protected_record")
     if m.persons is not None:
         unit = Fact.of("protected_person", person=whole_person(m.persons, federated=federated))
@@ -55,9 +61,10 @@ def protected(m: AnyRun, *, federated: bool) -> list[Fact]:
 
 
 def cautions(m: AnyRun, epsilon: float | None = None) -> list[Fact]:
-    """Return facts about a guarantee that is true but weak, for the screen and the statement.
+    """Return cautions about a guarantee that is true but weak: a large epsilon, or a large delta.
 
-    epsilon : the epsilon spent, or None for the mechanism's.
+    m : settings of the run.
+    epsilon : epsilon that was spent, or None for the epsilon of the settings.
     """
     found, epsilon = [], m.epsilon if epsilon is None else epsilon
     if LARGE_EPSILON < epsilon < math.inf:
@@ -69,11 +76,10 @@ def cautions(m: AnyRun, epsilon: float | None = None) -> list[Fact]:
 
 
 def plan_cautions(plan: Plan) -> list[Fact | Facts]:
-    """Return the cautions of the plan's mechanism, and, unless the plan is for a simulation, those
-    on few clients in a sum.
+    """Return cautions about a plan: those of its mechanism, and those about few clients in a sum.
 
-    Such plans can still be read, although `plan new` no longer makes one whose clients can be led
-    to two results.
+    A plan of a simulation has only the first kind. `plan new` no longer makes plans in which
+    clients can be led to two different results, but such plans can still be read.
     """
     m, n, D = plan.mechanism, plan.n_clients, plan.max_dropouts
     found: list[Fact | Facts] = [*([NOT_COVERED] if m.taken_from_the_data else []), *cautions(m)]
@@ -94,8 +100,10 @@ def plan_cautions(plan: Plan) -> list[Fact | Facts]:
 
 
 def _price_of_two_results(plan: Plan) -> Fact:
-    """Return what the results of two groups of clients, with no client in both, reveal together
-    about the records (or persons) of one client.
+    """Return the fact about the privacy of one client's records if two groups get different
+    results.
+
+    No client is in both groups. The two results together may reveal more than one result.
     """
     if plan.masks is Masks.PAIRWISE:
         return Fact.of(
@@ -107,12 +115,12 @@ def _price_of_two_results(plan: Plan) -> Fact:
 
 
 def profile_deviation(plan: Plan) -> float:
-    """Return the standard error with which all other organisations together know an organisation's
+    """Return the standard error with which all other organisations together know one organisation's
     number of records, or of persons.
 
-    They subtract their own records and noise from the noisy sums, so only one share of noise is
-    left (or the server's noise). All answers that count every record are combined, each weighted by
-    its noise. If a radius leaves records out, only the records within it are counted.
+    The others subtract their own records and noise from the noisy sums, so only one share of noise
+    is left, or the server's noise. All answers that count every record are combined, each weighted
+    by its noise. If records beyond a radius are left out, only the records within it are counted.
     """
     m = plan.mechanism
     weights = Fraction(0)
@@ -124,8 +132,10 @@ def profile_deviation(plan: Plan) -> float:
 
 
 def totals(plan: Plan) -> list[Fact]:
-    """Return what organisations that pool what they see learn about the last one's records as a
-    whole; nothing for two organisations, which `plan_cautions` warns.
+    """Return the fact about the totals of one organisation that all others learn if they pool what
+    they see.
+
+    The list is empty for two organisations, because `plan_cautions` warns about them.
     """
     if plan.n_clients == 2:
         return []
@@ -133,9 +143,10 @@ def totals(plan: Plan) -> list[Fact]:
 
 
 def expiring(plan: Plan, now: datetime | None = None) -> list[Fact]:
-    """Return a fact for each certificate that may end before a run that begins now.
+    """Return a fact for each certificate that may end before the end of a run that begins now.
 
-    now : None for the system's clock.
+    plan : plan with the certificates.
+    now : current time, or None for the clock of the system.
     """
     longest = (plan.mechanism.n_rounds + 3) * plan.timeouts.round
     return [
@@ -148,22 +159,29 @@ def expiring(plan: Plan, now: datetime | None = None) -> list[Fact]:
 
 
 def study(plan: Plan) -> list[Fact]:
-    """Return purpose and responsible people of the study, or nothing if the plan has none."""
+    """Return facts about the purpose and the responsible people of the study, or an empty list if
+    the plan names none.
+    """
     texts = {} if plan.study is None else plan.study.texts
     return [Fact.of(f"study_{what}", text=text) for what, text in texts.items()]
 
 
 def found(name: str, m: AnyRun, **values: object) -> Fact:
-    """Return the fact of that name about what the run finds."""
+    """Return the fact `name` for a run that finds clusters or a run that finds bounds.
+
+    m : settings of the run.
+    values : more values of the fact.
+    """
     if isinstance(m, Mechanism):
         values["n_clusters"] = m.n_clusters
     return Fact.of(f"{name}_{m.finds.value}", name=m.name, **values)
 
 
 def ranges(m: AnyRun, most: int | None = None) -> str:
-    """Return every feature with its public bounds or range.
+    """Return a sentence part that lists every feature with its public bounds or range.
 
-    most : name at most this many features, or all if None.
+    m : settings of the run.
+    most : largest number of features to list, or None to list all.
     """
     d = m.domain
     each = zip(d.features, d.lower, d.upper, strict=True)
@@ -172,16 +190,18 @@ def ranges(m: AnyRun, most: int | None = None) -> str:
 
 
 def cap(m: AnyRun) -> Fact:
-    """Return the cap on records or persons of all clients together."""
+    """Return the fact about the largest number of records, or persons, of all clients together."""
     return Fact.of("cap" if m.persons is None else "cap_of_persons", n_records=m.n_records)
 
 
 def noise_factor(plan: Plan, n_included: int | None = None) -> float:
-    """Return sqrt(n / h): the standard deviation of the noise in a sum of n clients, divided by the
-    one that the guarantee needs.
+    """Return the ratio of the noise in a sum of n clients to the noise that the guarantee needs.
 
-    h is the number of shares that make up the guarantee. n_included is n; None means all clients of
-    the plan.
+    The ratio is sqrt(n / h), of standard deviations. h is the number of shares of noise that the
+    guarantee counts on.
+
+    plan : plan of the run.
+    n_included : number n of clients in the sum, or None for all clients of the plan.
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         return 1.0
@@ -193,7 +213,7 @@ def noise_factor(plan: Plan, n_included: int | None = None) -> float:
 
 
 def guarantee(m: AnyRun) -> Fact:
-    """Return what is protected, and with which epsilon and delta."""
+    """Return the fact about the protected unit, with epsilon, delta and neighbouring relation."""
     return Fact.of(
         "protection_and_loss" if has_loss(m) else "protection",
         epsilon=epsilon_up(m.epsilon),
@@ -204,12 +224,14 @@ def guarantee(m: AnyRun) -> Fact:
 
 
 def simulated(plan: Plan) -> Fact:
-    """Return against which parties the guarantee of a simulation holds."""
+    """Return the fact about the parties against which the guarantee of a simulation holds."""
     return Fact.of("simulation", against=holds_against(plan))
 
 
 def trust(plan: Plan) -> Facts:
-    """Return against which parties the noise protects, and how much more noise that takes."""
+    """Return facts about the parties against which the noise protects, and about the additional
+    noise that this takes.
+    """
     if plan.trust is TrustMode.SERVER_NOISE:
         met = [] if plan.masks is Masks.GROUP else [Fact.of("server_with_a_client")]
         return (Fact.of("server_noise"), *met, Fact.of("keep_from_server"))
@@ -230,8 +252,10 @@ def trust(plan: Plan) -> Facts:
 
 
 def protection(plan: Plan) -> list[Facts]:
-    """Return what is protected, against which parties, and at which price; `plan_cautions` belong
-    after the first.
+    """Return paragraphs of facts: the masking, the parties against which the guarantee holds, and
+    attendance.
+
+    Readers should see `plan_cautions` first.
     """
     if plan.simulated:
         return [(simulated(plan),)]
@@ -239,7 +263,7 @@ def protection(plan: Plan) -> list[Facts]:
 
 
 def attendance(plan: Plan) -> Fact:
-    """Return how many clients may be missing, and when."""
+    """Return the fact about the number of clients that may be missing, and in which phase."""
     if plan.masks is Masks.GROUP:
         return Fact.of("may_miss_a_round", n=plan.max_dropouts)
     if plan.max_dropouts == 0:
@@ -248,8 +272,9 @@ def attendance(plan: Plan) -> Fact:
 
 
 def left(plan: Plan) -> tuple[list[Fact], list[Fact]]:
-    """Return the question and, for each coalition, the epsilon that is left; both are empty for a
-    simulation.
+    """Return a heading, and for each coalition the fact about the epsilon that remains against it.
+
+    Both lists are empty for a simulation.
     """
     rows = [
         Fact.of("nothing_is_protected", who=who)
@@ -262,8 +287,8 @@ def left(plan: Plan) -> tuple[list[Fact], list[Fact]]:
 
 
 def persons(plan: Plan) -> Facts:
-    """Return what several records of one person mean, or several organisations with rows of one
-    person.
+    """Return facts about the protection of a person with several records, or with rows at several
+    organisations.
     """
     of, delta = plan.mechanism.persons, delta_up(plan.mechanism.delta)
     if of is None:
@@ -287,8 +312,8 @@ def persons(plan: Plan) -> Facts:
 
 
 def liveness(plan: Plan) -> list[Fact]:
-    """Return what happens to a run if a client goes away, or nothing if the run goes on without
-    it.
+    """Return the fact about a run that loses a client, or an empty list if the run can go on
+    without the client.
     """
     if plan.masks is Masks.GROUP:
         return []
@@ -298,7 +323,7 @@ def liveness(plan: Plan) -> list[Fact]:
 
 
 def waiting(plan: Plan) -> Fact:
-    """Return how long the parties wait for each other."""
+    """Return the fact about the time that the parties wait for each other in each phase."""
     t, kind = plan.timeouts, "group" if plan.masks is Masks.GROUP else "pairs"
     return Fact.of(
         f"waits_for_{kind}",
@@ -307,7 +332,7 @@ def waiting(plan: Plan) -> Fact:
 
 
 def transport(plan: Plan) -> Facts:
-    """Return the bytes of each round."""
+    """Return facts about the number of bytes that each round sends."""
     m, itemsize = plan.mechanism, Ring.of(plan.ring_bits).itemsize
     payloads = [plan.n_words(round) * itemsize for round in m.rounds]
     least, most = min(payloads), max(payloads)
@@ -323,7 +348,9 @@ def transport(plan: Plan) -> Facts:
 class PartyOfPlan(NamedTuple):
     """Server or client of a plan.
 
-    fingerprint : SHA-256 of its certificate, or empty without one. ends : its last day, or empty.
+    role : fact about the party.
+    fingerprint : SHA-256 of its certificate, or "" without a certificate.
+    ends : last day of the certificate, or "" without a certificate.
     """
 
     role: Fact
@@ -332,7 +359,9 @@ class PartyOfPlan(NamedTuple):
 
 
 def client_cap(client: Client) -> Fact:
-    """Return the cap of a client, and how many events its store has at least, if that is known."""
+    """Return the fact about a client's cap on records, and about the least number of events in its
+    store if the plan has it.
+    """
     if client.store is None:
         return Fact.of("client_cap", name=client.name, cap=client.max_records)
     return Fact.of(
@@ -344,7 +373,7 @@ def client_cap(client: Client) -> Fact:
 
 
 def parties(plan: Plan) -> list[PartyOfPlan]:
-    """Return the server and each client."""
+    """Return the parties of the plan: the server first, then each client."""
     ends = {certificate.name: str(certificate.expires) for certificate in plan.certificates()}
     address = plan.server.address or Fact.of("no_address")
     server = Fact.of("server_at", name=plan.server.name, address=address)
@@ -361,7 +390,9 @@ def parties(plan: Plan) -> list[PartyOfPlan]:
 
 
 def authority(plan: Plan) -> list[Fact]:
-    """Return the authority that issued all certificates, or nothing if the plan names none."""
+    """Return the fact about the authority that issued all certificates, or an empty list if the
+    plan names none.
+    """
     issuer = plan.issuer
     if issuer is None:
         return []
@@ -370,5 +401,7 @@ def authority(plan: Plan) -> list[Fact]:
 
 
 def lacking(plan: Plan) -> list[Fact]:
-    """Return what a run over a network lacks, or nothing if the plan is complete."""
+    """Return the fact about the first thing that a run over a network lacks, or an empty list if
+    the plan is complete.
+    """
     return [Fact.of("lacking", lacking=plan.lacking)] if plan.lacking else []
