@@ -27,6 +27,8 @@ from fastlloyd.federation.identity.certificates import parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
+from fastlloyd.federation.protocol import roster
+from fastlloyd.federation.secagg import masks
 from fastlloyd.federation.transport.in_process import (
     Drops,
     Link,
@@ -90,6 +92,9 @@ MODULES_OF_PAIRS = (
     "federation/protocol/own_keys.py ",
 )  # one key after another
 
+KEPT = (roster._checked, roster.hello_digest, masks.name_field)
+"""What is remembered of each client: another test may have run some of these sizes."""
+
 
 def calls(action: Callable[[], object]) -> Counter[str]:
     """How often each of our functions is called, and how often each calls what is written in C."""
@@ -128,6 +133,8 @@ def grow_faster(make: Callable[[int], Callable[[], object]]) -> set[str]:
 
 
 def a_run(n_clients: int, **settings: Any) -> Callable[[], object]:
+    for kept in KEPT:
+        kept.cache_clear()
     federation = make_federation(make_plan(n_clients, **settings))
     link: Link = Drops({("c1", 2)}) if settings.get("max_dropouts") else everything_arrives
     server, clients = federation.server(), federation.clients()

@@ -83,7 +83,7 @@ def _density(x: Fraction, work: int) -> tuple[int, int]:
 def _mass(x: Fraction, work: int) -> tuple[int, int]:
     """Return Phi(x) - 1/2 in units for x >= 0, and a bound on the error in units.
 
-    The value is phi(x) (x + x^3 / 3 + x^5 / (3 * 5) + ...).
+    The value is phi(x) (x + x^3/3 + x^5/(3*5) + ...).
     """
     density, error = _density(x, work)
     square, term = x * x, density * x.numerator // x.denominator
