@@ -181,9 +181,9 @@ def test_a_result_that_is_none_or_was_tampered_with_is_refused(
     fastlloyd: Command, here: Path
 ) -> None:
     assert fastlloyd(*FIT, "--out", "result").code == 0
-    refused(fastlloyd("assign", "none", "data.csv"), "no result")
-    refused(fastlloyd("assign", ".", "data.csv"), "no result")
-    refused(fastlloyd("assign", "data.csv", "data.csv"), "data.csv is no result")
+    refused(fastlloyd("assign", "none", "data.csv"), "not a result")
+    refused(fastlloyd("assign", ".", "data.csv"), "not a result")
+    refused(fastlloyd("assign", "data.csv", "data.csv"), "data.csv is not a result")
     settings = here / "result" / "mechanism.toml"
     text = settings.read_text()
     settings.write_text(text.replace("n_expected = 500", "n_expected = 501"))

@@ -228,7 +228,7 @@ def test_who_asks_more_than_others_need_waits_and_holds_up_nobody(
         ),
         ("nobody listens", "nobody listens at 127.0.0.1:{port}"),
         ("unknown host", "the host name in no-such-host.invalid:443"),
-        ("plaintext", "listens at 127.0.0.1:{port} does not speak TLS 1.3"),
+        ("plaintext", "the program that listens at 127.0.0.1:{port} does not speak TLS 1.3"),
         ("hangs up", "127.0.0.1:{port} closed the connection"),
     ],
 )

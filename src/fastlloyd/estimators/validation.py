@@ -91,7 +91,10 @@ def _cells(X: Any) -> NDArray[Any]:
     except DataError as error:
         refused = error
     if refused.code in (Holds.GROUPS.value, Holds.OBJECTS.value) and refused.field is None:
-        raise CellTypeError(f"{refused} (expected a real number, not a string)", code=refused.code)
+        # scikit-learn's checks match these words
+        raise CellTypeError(
+            f"{refused} (each argument must be not a string but a real number)", code=refused.code
+        )
     raise refused
 
 

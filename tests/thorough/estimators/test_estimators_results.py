@@ -169,7 +169,7 @@ def test_a_result_of_another_algorithm_or_no_whole_one_is_refused(records: Any) 
     folder = Path(_left_by())
     with pytest.raises(DataError, match="is a result of momentlloyd, not of glloyd"):
         GLloyd.from_result(folder)
-    with pytest.raises(DataError, match="is no result"):
+    with pytest.raises(DataError, match="is not a result"):
         MomentLloyd.from_result("nowhere")
     for name, error in (
         ("privacy.json", DataError),

@@ -235,8 +235,8 @@ def test_a_result_torn_apart_is_refused(result: Path, tmp_path: Path) -> None:
     for path, sentence in (
         (tmp_path / "alone", "holds rounded numbers"),
         (tmp_path / "rootless", "neither mechanism.toml nor plan.toml"),
-        (tmp_path, "is no result"),
-        (tmp_path / "none", "is no result"),
+        (tmp_path, "is not a result"),
+        (tmp_path / "none", "is not a result"),
     ):
         with pytest.raises(FastLloydError, match=sentence):
             FittedClustering.read(path)

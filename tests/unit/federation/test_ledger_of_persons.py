@@ -256,7 +256,7 @@ def test_several_limits_stand_and_a_run_must_fit_all() -> None:
     limits = limit(None, 9.0), limit(patient(ADD), 9.0), limit(patient(REPLACE), 2.5)
     check(of_costs(limits=limits), "patients", PATIENTS)
     with pytest.raises(
-        BudgetError, match=r"epsilon 2\.5 at delta 1e-06 for one patient replaced, of which"
+        BudgetError, match=r"epsilon 2\.5 at delta 1e-06 for one patient replaced\."
     ):
         check(of_costs(PATIENTS, limits=limits), "patients", PATIENTS)
     lifted = *limits, limit(patient(REPLACE), float("inf"))

@@ -43,7 +43,8 @@ def test_a_server_with_helpers_leads_two_groups_to_two_results_exactly_where_the
     ]
     assert any(both) == plan.is_divisible == (M - t <= 2 * D)
     if plan.is_divisible:
-        with pytest.raises(PlanError, match=f"expected at most {(M - t - 1) // 2} where {t} may"):
+        said = f"max_dropouts is {D} of {M} .* at most {(M - t - 1) // 2} if max_colluding is {t}:"
+        with pytest.raises(PlanError, match=said):
             plan.check_undivided()
     else:
         plan.check_undivided()
