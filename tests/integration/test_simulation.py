@@ -107,11 +107,12 @@ def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntAr
     """
 
     m = lloyd_of(plan)
-    centroids = m.initial_centroids()
+    ended = m.start()
     for round, included in zip(m.rounds, run.included[:T], strict=True):
         X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in included])
-        centroids = moved(m, round, centroids, around(m, round, centroids).evaluate(X)).centroids
-    return centroids
+        centroids = ended.centroids
+        ended = moved(m, round, centroids, around(m, round, centroids).evaluate(X))
+    return m.result(ended).centroids
 
 
 class Blocks:
