@@ -1,29 +1,28 @@
-"""Forecast of a run, before there is one: error, iterations, noise and bytes, from public numbers
-only.
+"""Forecast of a run from public numbers only: error, rounds, noise and bytes.
 
-The error is that of `Mechanism.expected_error`, as a share of the radius of a cluster.
-MomentLloyd's comes from a table made by simulation (`mechanisms/moment_lloyd/expected.py`), with
-the range in which four of five runs lie.
+The error is `Mechanism.expected_error`, divided by the radius of a cluster. For MomentLloyd it
+comes from a table that was simulated (`mechanisms/moment_lloyd/expected.py`). The table also gives
+the range that contains four of five runs.
 
-The paper's algorithms have a closed form, on which the planner's analysis rests. A typical cluster
-has C = N / k records. In the last round its centroid becomes m' = (R + r) / (C + c), with R the
-exact sum of its records, r noise of variance s_R^2 in each of d coordinates and c noise of variance
-s_C^2. To first order
+For the paper's algorithms the error is a closed form, which the planner's analysis uses, too. Let a
+typical cluster have C = N / k records. In the last round its centroid becomes m' = (R + r) / (C +
+c). R is the exact sum of its records, r is noise of variance s_R^2 in each of d coordinates, and c
+is noise of variance s_C^2. To first order
 
-    m' - m = (r - m c) / C,    so    sqrt(E |m' - m|^2) = sqrt(d s_R^2 + |m|^2 s_C^2) / C,
+    m' - m = (r - m c) / C,    so    sqrt(E |m' - m|^2) = sqrt(d s_R^2 + |m|^2 s_C^2) / C.
 
-where |m| is half the radius for sums relative to the centroid (FastLloyd: the last move, Section
-5.5 of the paper), and 0.225 half widths in every coordinate for absolute sums (GLloyd, SuLloyd: the
-centroid itself, Su et al. 2016). Divided by the radius eta_d, for FastLloyd it is (1 + 2 sqrt d)
-sqrt T k / (2 mu N). In client-noise the noise is sqrt(M / h) times as large.
+For sums relative to the centroid, |m| is half the radius (FastLloyd: the last move, Section 5.5 of
+the paper). For absolute sums, each coordinate of m is 0.225 half widths (GLloyd, SuLloyd: the
+centroid itself, Su et al. 2016). For FastLloyd, the error divided by the radius eta_d is (1 + 2
+sqrt d) sqrt T k / (2 mu N). In client-noise, the noise is sqrt(M / h) times as large.
 
 The error does NOT include:
 
 - the error of k-means itself, which may end in a poor local optimum, and cannot tell which number
   of clusters fits
-- records that are clipped to the bounds, or left out because they lie beyond the radius
-- the noise of earlier rounds, if a centroid could not come back from it
-- clusters smaller than N / k, which have a larger error
+- records that are clipped to the bounds, or left out because they are beyond the radius
+- noise of earlier rounds from which a centroid did not recover
+- the larger errors of clusters with fewer than N / k records
 
 An error near 1 or above only means that the result will be useless.
 """
@@ -77,14 +76,15 @@ T = TypeVar("T", float, int)
 
 
 class Federation(ProtocolChoices, frozen=True, kw_only=True):
-    """Number of clients and the way they take part."""
+    """Number of clients of a federated run, with the choices of its protocol."""
 
     n_clients: int
 
     @property
     def noise_factor(self) -> float:
-        """Ratio sqrt(M / h) of the standard deviation of the noise to the one that the guarantee
-        needs, if all clients join.
+        """Ratio of the noise to the noise that the guarantee needs, if all clients join.
+
+        The ratio is sqrt(M / h), of standard deviations.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return 1.0
@@ -93,7 +93,7 @@ class Federation(ProtocolChoices, frozen=True, kw_only=True):
 
     @property
     def should_allow_two(self) -> bool:
-        """Return whether max_colluding should be 2, if a client hosts the server.
+        """Return whether max_colluding should be 2 if a client hosts the server.
 
         The host is then one of the two clients that may pool what they see.
         """
@@ -102,11 +102,18 @@ class Federation(ProtocolChoices, frozen=True, kw_only=True):
 
 
 class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Public numbers of a run that is being considered.
+    """Public numbers of a run that somebody considers.
 
-    n_records is both the cap and the expected number of records, or of persons if `persons` is set.
-    delta is None for the default. estimate_loss, loss_share and persons are as in `Settings`. There
-    are no bounds, because all answers are relative to them.
+    It has no bounds, because all forecasts are relative to them.
+
+    n_records : cap and expected number of records, or of persons if `persons` is set.
+    n_features, n_clusters : numbers of features and of clusters.
+    algorithm : algorithm of the run.
+    delta : delta, or None for the default.
+    neighboring_relation : neighbouring relation of the guarantee.
+    estimate_loss, loss_share : estimate of the loss, as in `Settings`.
+    federation : clients of a federated run, or None for the central model.
+    persons : protected persons, or None for records.
     """
 
     n_records: int
@@ -127,22 +134,25 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """Forecast at one epsilon.
+    """Forecast of a run at one epsilon.
 
+    epsilon, delta : budget of the run.
+    n_iterations : number of rounds that move the centroids.
     n_rounds : number of rounds of the clustering. Each reads all records once.
     radius : planned radius of a cluster, in half widths of the bounds.
-    relative_error : error of a typical centroid, divided by `radius`, or infinite if noise leaves
-        nothing.
-    error_low, error_high : four of five runs lie between them. None if the error is a closed form.
     sum_noise : standard deviation of one coordinate of a sum in the last round, in half widths.
         None for MomentLloyd, which finds the unit of its sums during the run.
     count_noise : standard deviation of a count in the last round, in records.
+    relative_error : error of a typical centroid, divided by `radius`. Infinite if the noise leaves
+        no signal.
+    error_low, error_high : range that contains the relative error of four of five runs. None if the
+        error is a closed form.
     loss_noise : standard deviation of the estimated loss per record, in squared half widths. None
         if the loss is not estimated.
-    ring_bits, required_bits : bits of the plan's ring, and the fewest it must have.
-    client, dealer : traffic of the last client, and of the first, which also deals the keys.
-
-    The last four are None for a run without a federation.
+    ring_bits, required_bits : bits of the plan's ring, and the least number of bits that it must
+        have. None without a federation.
+    client, dealer : bytes that the last client and the first client send and receive. The first
+        also deals the keys. None without a federation.
     """
 
     epsilon: float
@@ -163,19 +173,23 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Verdict:
-        """Relative error in words, by the same thresholds as for results."""
+        """Relative error in words. The thresholds are those for results."""
         return Verdict.on(self.relative_error)
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """Forecasts in the order of the epsilons, and what would make the error fine (at most 10 % of
-    the radius).
+    """Forecasts at several epsilons, and the budget or number of records that would make the error
+    fine.
 
-    least_epsilon : smallest epsilon of two digits, up to 10, with a fine error, or None.
-    needed_records : smallest number of records of two digits, up to 990 billion, with a fine error
-        at epsilon 1, or None.
-    by_clients : errors at each epsilon, by the number of clients that may have rows of one person;
-        empty unless a federated run protects persons.
+    An error is fine if it is at most 10 % of the radius.
+
+    question : public numbers of the run.
+    outlooks : forecasts in the order of the epsilons.
+    least_epsilon : smallest epsilon with two digits, up to 10, that makes the error fine, or None.
+    needed_records : smallest number of records with two digits, up to 990 billion, that makes the
+        error fine at epsilon 1, or None.
+    by_clients : relative errors at each epsilon, by the number of clients that may have rows of one
+        person. Empty unless a federated run protects persons.
     """
 
     question: PlannedRun
@@ -186,9 +200,10 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advise(question: PlannedRun, epsilons: Sequence[float] = EPSILONS) -> Advice:
-    """Answer for every epsilon.
+    """Return the forecasts of a run at several epsilons.
 
-    Raises PlanError, BudgetError or OverflowRisk, which name the number that cannot be used.
+    Raises PlanError, BudgetError or OverflowRisk if a number cannot be used. The message names the
+    number.
     """
     check_question(question)
     check_epsilons(epsilons)
@@ -202,7 +217,9 @@ def advise(question: PlannedRun, epsilons: Sequence[float] = EPSILONS) -> Advice
 
 
 def check_question(question: PlannedRun) -> None:
-    """Raise PlanError or BudgetError, naming the number, if no run can have these numbers."""
+    """Raise PlanError or BudgetError if no run can have these numbers. The message names the
+    number.
+    """
     if not 1 <= question.n_features <= MAX_FEATURES:
         raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
     _settings(question, 1.0)  # its own checks
@@ -225,7 +242,7 @@ def check_question(question: PlannedRun) -> None:
 
 
 def check_epsilons(epsilons: Sequence[float]) -> None:
-    """Raise BudgetError unless there are 1 to 100 different finite numbers above 0."""
+    """Raise BudgetError unless there are 1 to 100 epsilons, all different, finite and above 0."""
     if not 1 <= len(epsilons) <= MAX_EPSILONS:
         raise BudgetError(f"there are {len(epsilons)} epsilons; expected 1 to {MAX_EPSILONS}")
     for epsilon in epsilons:
@@ -238,7 +255,7 @@ def check_epsilons(epsilons: Sequence[float]) -> None:
 
 
 def outlook(question: PlannedRun, epsilon: float) -> Outlook:
-    """Return the forecast at one epsilon, from a mechanism or plan designed as for a run."""
+    """Return the forecast at one epsilon. It designs a mechanism, or a plan, as a run does."""
     if question.federation is None:
         m = design(_settings(question, epsilon))
         return _outlook(m, noise_deviation(m), 1.0)
@@ -253,18 +270,22 @@ def outlook(question: PlannedRun, epsilon: float) -> Outlook:
 
 
 def relative_error(question: PlannedRun, epsilon: float, n_iterations: int | None = None) -> float:
-    """Return the error of a typical centroid, divided by the radius.
+    """Return the error of a typical centroid, divided by the radius of a cluster.
 
-    n_iterations is None for the planner's choice. For a federated run this designs no plan, and
-    takes the coarser grid of the central model's counts, which changes hardly a digit.
+    For a federated run, this designs no plan. It uses the coarser grid of counts of the central
+    model, which hardly changes the error.
+
+    question : public numbers of the run.
+    epsilon : budget of the run.
+    n_iterations : number of iterations, or None for the planner's choice.
     """
     factor = 1.0 if question.federation is None else question.federation.noise_factor
     return design(_settings(question, epsilon, n_iterations)).expected_error(factor).typical
 
 
 def least_epsilon(question: PlannedRun, target: float = FINE) -> float | None:
-    """Return the smallest epsilon of two digits, up to 10, with an error of at most `target`, or
-    None.
+    """Return the smallest epsilon with two digits, up to 10, whose relative error is at most
+    `target`, or None.
     """
     fewest = question.algorithm.fewest_iterations
     return _first(
@@ -273,8 +294,10 @@ def least_epsilon(question: PlannedRun, target: float = FINE) -> float | None:
 
 
 def needed_records(question: PlannedRun, epsilon: float, target: float = FINE) -> int | None:
-    """Return the smallest number of records of two digits with an error of at most `target`, or
-    None if 10**12 records do not suffice.
+    """Return the smallest number of records with two digits whose relative error is at most
+    `target`.
+
+    Returns None if 10**12 records do not suffice.
     """
     candidates = [n for n in CANDIDATE_RECORDS if question.n_clusters <= n <= MAX_RECORDS]
 
@@ -287,10 +310,11 @@ def needed_records(question: PlannedRun, epsilon: float, target: float = FINE) -
 
 
 def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[float]]:
-    """Return relative errors at these epsilons, by number of clusters: k, half of k and twice k.
+    """Return relative errors at these epsilons for k clusters, half of k, and twice k, by number of
+    clusters.
 
-    The other two are left out above 500 clusters, because placing that many initial centroids is
-    slow.
+    Numbers above 500 other than k are left out, because placing so large a set of initial centroids
+    is slow.
     """
     k = question.n_clusters
     possible = [
@@ -312,7 +336,10 @@ def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[fl
 
 def by_clients(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[float]]:
     """Return relative errors at these epsilons, by the number of clients that may have rows of one
-    person: 1, 2, all clients, and the number asked for, in ascending order.
+    person.
+
+    The numbers are 1, 2, all clients, and the number in `question`, ascending. The dict is empty
+    unless a federated run protects persons.
     """
     persons, federation = question.persons, question.federation
     if persons is None or federation is None:
@@ -327,7 +354,7 @@ def by_clients(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, lis
 def _error_if_at(n_clients: int, question: PlannedRun, persons: Persons, epsilon: float) -> float:
     """Return the relative error if n_clients clients may have rows of one person.
 
-    The error is infinite if the noise exceeds the range of the integers.
+    The error is infinite if the noise is too large for the integers.
     """
     asked = msgspec.structs.replace(
         question, persons=msgspec.structs.replace(persons, max_clients=n_clients)
@@ -339,7 +366,7 @@ def _error_if_at(n_clients: int, question: PlannedRun, persons: Persons, epsilon
 
 
 def to_builtins(advice: Advice) -> dict[str, Any]:
-    """Return the advice as tables, lists, strings and finite numbers; an infinite error becomes
+    """Return the advice as tables, lists, strings and finite numbers. An infinite error becomes
     None.
     """
     content: dict[str, Any] = msgspec.to_builtins(advice, enc_hook=str)
@@ -363,13 +390,17 @@ def to_builtins(advice: Advice) -> dict[str, Any]:
 def _first(
     candidates: Sequence[T], fewest: int | None, is_enough: Callable[[T, int | None], bool]
 ) -> T | None:
-    """Return the first of ascending candidates that suffices with the planner's number of
-    iterations T, or None.
+    """Return the first candidate that suffices with the planner's number of iterations T, or None.
 
-    With T fixed, the error falls along the candidates. It grows with T, and the planner raises T
-    along the candidates, from `fewest` upwards. So no candidate before the first that suffices with
-    the fewest iterations can suffice. From there on the error may jump up with T, so each candidate
-    is tried.
+    With fixed T, the error decreases along the candidates. The error grows with T, and the planner
+    raises T along the candidates, from `fewest` upwards. A candidate that does not suffice with
+    `fewest` iterations therefore cannot suffice at all. From the first that does, the error may
+    jump up with T, so each further candidate is tried.
+
+    candidates : ascending candidates.
+    fewest : smallest number of iterations, or None.
+    is_enough : function of a candidate and a number of iterations (None for the planner's) that
+        returns whether the error is small enough.
     """
     start = bisect_left(candidates, True, key=lambda candidate: is_enough(candidate, fewest))
     return next((candidate for candidate in candidates[start:] if is_enough(candidate, None)), None)

@@ -1,4 +1,4 @@
-"""The picture of an advice: error by privacy budget."""
+"""Picture of an advice: relative error by epsilon."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,16 @@ BEYOND = 1.35  # factor between the outermost point and the frame
 def draw_advice(
     title: str, epsilons: Sequence[float], curves: Mapping[int, Sequence[float]], asked: int
 ) -> bytes:
-    """PNG with one line per number of clusters, relative errors at the ascending epsilons; that
-    asked for is drawn thick.
+    """Return a PNG with one line per number of clusters. Both axes are logarithmic.
 
-    Both axes are logarithmic. Lines differ in colour (told apart with every common colour vision),
-    marker and width. Raises OutputError if matplotlib is not installed.
+    Lines differ in colour (distinct with every common colour vision), marker and width.
+
+    title : title of the picture.
+    epsilons : ascending epsilons.
+    curves : relative errors at the epsilons, by number of clusters.
+    asked : number of clusters whose line is thick.
+
+    Raises OutputError if matplotlib cannot be imported.
     """
     figure = new_figure(ADVICE_HEIGHT, "advise.png")
     ax = figure.add_subplot()
@@ -59,7 +64,10 @@ def draw_advice(
 
 
 def _draw_verdicts(ax: "Axes", low: float, high: float) -> None:
-    """Bands behind the lines, each with its verdict on the right of the frame."""
+    """Draw a band behind the lines for each verdict, with its name to the right of the frame.
+
+    low, high : limits of the vertical axis.
+    """
     ends = (low, FINE, MOSTLY_NOISE, high)
     words = ("fine", "noisy", "mostly\nnoise")
     for name, bottom, top, grey in zip(

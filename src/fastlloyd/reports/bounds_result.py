@@ -24,14 +24,16 @@ FOUND = "Bounds found with differential privacy"  # how every such file begins
 
 
 class BoundsResult(RunResult, frozen=True, kw_only=True):
-    """Bounds that a run found."""
+    """Result of a run that found bounds."""
 
     mechanism: BoundsMechanism
     bounds: FoundBounds
 
     @classmethod
     def of_run(cls, plan: Plan, run: ClientResult) -> "BoundsResult":
-        """Make the result of a client of a federated run."""
+        """Return the result that a client of a federated run has. Raises TypeError if the run found
+        no bounds.
+        """
         if not (isinstance(plan.mechanism, BoundsMechanism) and isinstance(run.found, FoundBounds)):
             raise TypeError("this run found no bounds")
         return cls(
@@ -55,17 +57,19 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         return self.bounds.missing(self.mechanism.domain)
 
     def statement(self) -> dict[str, Any]:
-        """Return the content of `privacy.json`, with the features whose bounds were not found."""
+        """Return the content of `privacy.json`. It names the features whose bounds were
+        not found.
+        """
         return super().statement() | {"not_found": self.not_found}
 
     def found(self) -> dict[str, Any]:
-        """Return the bounds, and the features that keep the outer range."""
+        """Return the bounds by feature, and the features that keep the outer range."""
         return {"bounds": self.ends, "not_found": self.not_found}
 
     def text(self, *, with_statement: bool = False) -> str:
         """Return the text of the file of bounds, which `--bounds` reads.
 
-        with_statement : append the privacy statement as a table.
+        with_statement : whether to append the privacy statement as a table.
         """
         m, mark = self.mechanism, [self.mark] if self.mark else []
         heading = (
@@ -89,7 +93,7 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         )
 
     def files(self) -> dict[str, bytes]:
-        """Return the text files of the result, by name, with the file of bounds."""
+        """Return the text files of the result by name, with the file of bounds."""
         return {BOUNDS: self.text().encode()} | super().files()
 
 
@@ -100,10 +104,13 @@ def both_stages(
     epsilon: float,
     not_found: list[str],
 ) -> dict[str, Any]:
-    """Return the statement of a run that finds bounds and clusters within them.
+    """Return the privacy statement of a run that finds bounds and then clusters within them.
 
-    said : the statement of the clustering with mechanism m. epsilon : of both together. not_found :
-    features whose bounds were not found.
+    said : privacy statement of the clustering.
+    first : mechanism that found the bounds.
+    m : mechanism of the clustering.
+    epsilon : epsilon of both stages together.
+    not_found : features whose bounds were not found.
     """
     whole, mine = first.accountant().compose(m.releases()), mechanism_statement(first)
     known = {name: mine[name] for name in ("outer_range", "rounds", "mechanism_digest")}

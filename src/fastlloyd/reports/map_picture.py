@@ -1,4 +1,4 @@
-"""A picture of one or two features: centroids where they are."""
+"""Picture of a result with one or two features: a map of the centroids."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,11 @@ AROUND = 2.4  # inches: what stands above and below the lines of one feature
 
 
 def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """Draw centroids of one or two features where they are. Raises OutputError, which names the
-    file, without matplotlib.
+    """Return a figure with the centroids of one or two features at their places.
+
+    name : name of the picture in error messages.
+
+    Raises OutputError if matplotlib cannot be imported.
     """
     n = min(len(picture.centroids), MAX_LABELLED)
     height = HEIGHT if len(picture.features) > 1 else AROUND + n * _line(n)
@@ -48,14 +51,14 @@ def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) ->
 
 
 def _line(n: int) -> float:
-    """Return the distance in inches between the lines of n centroids of one feature."""
+    """Return the distance in inches between the lines of a map of n centroids with one feature."""
     return min(0.3, 3.6 / n + 0.08)
 
 
 def _draw_domain(ax: "Axes", picture: Picture) -> None:
     """Draw axes, limits and bounds.
 
-    A single feature is drawn along a line. Its centroids lie on parallel lines below each other.
+    A single feature has one line per centroid. The lines are parallel, one below the other.
     """
     lower, upper = picture.centre - picture.half_widths, picture.centre + picture.half_widths
     room = 0.04 * (upper - lower)
@@ -137,7 +140,7 @@ def _draw_centroids(ax: "Axes", picture: Picture) -> None:
 
 
 def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
-    """Draw an ellipse, or an interval on a line, around the centre of the centroid's records."""
+    """Draw the error of a centroid: an ellipse, or an interval for a single feature."""
     from matplotlib.patches import Ellipse
 
     if len(errors) == 1:

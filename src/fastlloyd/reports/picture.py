@@ -1,4 +1,4 @@
-"""Data of the picture of a result."""
+"""Data for the picture of a result."""
 
 from typing import Any, Self
 
@@ -23,13 +23,19 @@ MAX_LABELLED = 60
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers and words of a picture, in original units.
 
+    features : names of the features.
     centroids : float64 (n_clusters, n_features).
-    errors : standard errors, float64 (n_clusters, n_features), NaN if unknown.
-    settled : bool (n_clusters,), True if the standard errors apply (`uncertainty.Status`). Other
-        centroids are drawn hollow, without an ellipse. None takes all known errors as settled.
+    errors : standard errors of the centroids, float64 (n_clusters, n_features), NaN if unknown.
     noisy_counts : float64 (n_clusters,), the largest first.
-    centre, half_widths : float64 (n_features,), of the domain.
-    records : float64 (n, n_features), drawn if given; the picture then says that it is not private.
+    centre, half_widths : centre and half widths of the domain, float64 (n_features,).
+    title : title of the picture.
+    private : whether the run added noise.
+    covered : whether no setting was taken from the data.
+    records : records to draw, float64 (n, n_features), or None. With records, the picture says that
+        it is not private.
+    settled : bool (n_clusters,), True if the standard errors apply (`uncertainty.Status`). Other
+        centroids are drawn hollow, without an ellipse. None means True for all known errors.
+    counted : unit that the counts are of.
     """
 
     features: tuple[str, ...]
@@ -57,6 +63,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Self:
         """Return the picture of a mechanism's result.
 
+        m : settings of the run.
         private : whether no setting was taken from the data.
         epsilon : epsilon that was spent, or None for that of the mechanism.
         records : records to draw, or None.
@@ -92,20 +99,22 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def what_marks_say(self) -> str:
-        """Meaning of a mark's area, in words."""
+        """Meaning of the area of a mark, in words."""
         of_persons = "" if self.counted == RECORD else f" of {self.counted.many}"
         return ("noisy count" if self.private else "count") + of_persons
 
     @property
     def name(self) -> str:
-        """The title, and whether the picture may be shown."""
+        """Title of the picture, followed by "NOT PRIVATE" if the picture must not be shown."""
         return self.title + (
             "" if self.private and self.covered and self.records is None else ", NOT PRIVATE"
         )
 
 
 def caution(picture: Picture) -> str:
-    """Return the warning above a picture that is not private, "" for one that is."""
+    """Return the warning above a picture that the guarantee does not cover, or "" for other
+    pictures.
+    """
     if picture.records is not None:
         return CONTAINS_RECORDS
     if not picture.private:
@@ -114,5 +123,5 @@ def caution(picture: Picture) -> str:
 
 
 def short(name: str) -> str:
-    """Return the name of a feature, cut off after 27 characters."""
+    """Return the name of a feature. A name of more than 28 characters is cut off after 27."""
     return name if len(name) <= 28 else name[:27] + "…"

@@ -1,9 +1,9 @@
-"""Pictures of a result, with the noise around its centroids, and of an advice.
+"""Pictures of a result: centroids, and the errors that noise causes.
 
-A result of one or two features is a map; of more features each has a panel, in its own units, with
-all clusters in it. Nothing here looks at records: which features are shown, and in which order,
-follows from noisy centroids and their errors. matplotlib is imported when a picture is drawn, and
-drawn on a canvas of its own: no window, no global state.
+A result of one or two features is a map. A result of more features has a panel for each feature, in
+the units of the feature, with all clusters. The choice and order of panels follow from noisy
+centroids and their errors, never from records. matplotlib is imported when a picture is drawn. Each
+picture has a canvas of its own, so no window and no global state is needed.
 """
 
 import textwrap
@@ -31,22 +31,28 @@ WALL = "wall"  # what a line at a bound is called
 
 
 def draw(picture: Picture) -> bytes:
-    """The picture as PNG. Raises OutputError if matplotlib is not installed."""
+    """Return the picture as PNG. Raises OutputError if matplotlib cannot be imported."""
     return to_png(figure_of(picture), picture.name)
 
 
 def figure_of(
     picture: Picture, name: str = "clusters.png", dots_per_inch: int = DOTS_PER_INCH
 ) -> "Figure":
-    """The picture as a figure of matplotlib. Raises OutputError, which names it, if matplotlib is
-    not installed.
+    """Return the picture as a matplotlib figure.
+
+    name : name of the picture in error messages.
+
+    Raises OutputError if matplotlib cannot be imported.
     """
     return (draw_map if len(picture.features) <= 2 else draw_profiles)(picture, name, dots_per_inch)
 
 
 def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """Draw a row of panels, one per feature. Raises OutputError, which names the file, if
-    matplotlib is not installed.
+    """Return a figure with a row of panels, one per feature.
+
+    name : name of the picture in error messages.
+
+    Raises OutputError if matplotlib cannot be imported.
     """
     shown, k = features_shown(picture), len(picture.centroids)
     height = ABOVE + max(1.2, k * min(0.34, 9.0 / k + 0.05))
@@ -61,11 +67,12 @@ def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INC
 
 
 def features_shown(picture: Picture) -> IntArray:
-    """Return the numbers of the features that have a panel, ascending.
+    """Return the indexes of the features that have a panel, ascending.
 
-    If there are more than eight features, the eight with the highest scores have a panel. The score
-    of a feature is the spread of the centroids, weighted by noisy counts, minus the part that
-    standard errors explain. It is divided by the square of the half width of the domain.
+    Up to eight features all have a panel. If there are more, the eight with the highest scores have
+    one. The score of a feature starts with the spread of its centroids, weighted by noisy counts.
+    The part that standard errors explain is subtracted. The rest is divided by the squared half
+    width of the domain.
     """
     d = len(picture.features)
     if d <= MAX_PANELS:
@@ -138,8 +145,13 @@ def _number(value: float) -> str:
 def _ends(
     picture: Picture, feature: int, values: FloatArray, reach: FloatArray
 ) -> tuple[float, float]:
-    """Return the limits of a panel: all bars with some room, at least a twentieth and hardly more
-    than the domain.
+    """Return the limits of the horizontal axis of a panel.
+
+    They contain all bars (and records) with some room. The range is at least a twentieth of the
+    domain, and hardly larger than the domain.
+
+    values : coordinates of the centroids in this feature.
+    reach : half lengths of the bars.
     """
     centre, half = float(picture.centre[feature]), float(picture.half_widths[feature])
     first, last = float((values - reach).min()), float((values + reach).max())
@@ -191,6 +203,6 @@ def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> 
 
 
 def _in_two_lines(name: str) -> str:
-    """Break a name into at most two lines."""
+    """Return the name of a feature, broken into at most two lines."""
     lines = textwrap.wrap(name, NAME) or [""]
     return "\n".join(lines if len(lines) <= 2 else [lines[0], lines[1][: NAME - 1] + "…"])

@@ -1,4 +1,4 @@
-"""Result of a clustering, and its files."""
+"""Result of a clustering, and the files that it writes."""
 
 import csv
 import io
@@ -53,11 +53,12 @@ OTHER_COLUMNS = CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """One cluster, in original units.
+    """Cluster of a result, in original units.
 
-    standard_errors : of the centroid, or None if it stayed in the last round.
-    mean_beyond : the cluster's row of `uncertainty.Accuracy.beyond`, a number or None per feature,
-        or None for all.
+    standard_errors : standard error of each coordinate of the centroid, or None if the centroid
+        stayed in the last round.
+    mean_beyond : row of `uncertainty.Accuracy.beyond` for this cluster, with None instead of NaN.
+        None if the result has no such numbers.
     """
 
     cluster: int  # from 0 by noisy count, the largest first, as labels are
@@ -73,13 +74,13 @@ class Result(RunResult, frozen=True, kw_only=True):
     """Result of a clustering, in original units.
 
     centroids : float64 (n_clusters, n_features).
-    noisy_counts : float64 (n_clusters,), records (or persons) per cluster in the last round, plus
-        noise; they may be negative.
-    count_error : standard error of a noisy count.
+    noisy_counts : number of records (or persons) of each cluster in the last round, plus noise,
+        float64 (n_clusters,). They may be negative.
+    count_error : standard error of each noisy count.
     accuracy : standard errors and status of the centroids.
     loss : estimate of the loss, or None if the mechanism does not estimate it.
-    first : first stage, which found the mechanism's bounds within the same budget, or None.
-    split : groups that the noisy votes show, or None if they cannot tell.
+    first : first stage, which found the bounds within the same budget, or None.
+    split : numbers of groups that the noisy votes show, or None if the votes cannot tell.
     """
 
     mechanism: Mechanism
@@ -95,9 +96,12 @@ class Result(RunResult, frozen=True, kw_only=True):
     def of(
         cls, mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, **others: Any
     ) -> "Result":
-        """Bring the clustering of a mechanism into original units.
+        """Return the result of a clustering, in original units.
 
-        noise : of the last answer. others : more fields.
+        mechanism : settings of the clustering.
+        clustering : centroids and counts in grid units.
+        noise : standard deviation of the noise in the last answer.
+        others : more fields of the result.
         """
         return cls(
             mechanism=mechanism,
@@ -111,7 +115,7 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @classmethod
     def of_fit(cls, fit: FitOutcome[Any]) -> "Result":
-        """Make the result of a fit."""
+        """Return the result of a fit of the central model."""
         m = fit.mechanism
         return cls.of(
             m,
@@ -123,7 +127,7 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @classmethod
     def of_run(cls, plan: Plan, run: ClientResult) -> "Result":
-        """Make the result of a client of a federated run."""
+        """Return the result that a client of a federated run has."""
         n_included = len(run.included[len(plan.mechanism.rounds) - 1])
         return cls.of(
             plan.clustering,
@@ -138,19 +142,22 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @property
     def errors(self) -> FloatArray:
-        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN
-        where one stayed.
+        """Standard errors of the centroids, float64 (n_clusters, n_features), original units.
+
+        They are NaN for a centroid that stayed in the last round.
         """
         return self.accuracy.errors
 
     @property
     def epsilon(self) -> float:
-        """Epsilon of the guarantee, of both stages if there are two."""
+        """Epsilon of the guarantee. It covers both stages if there are two."""
         return self.mechanism.epsilon if self.first is None else self.first.epsilon
 
     @property
     def rounds_covered(self) -> list[Fact]:
-        """Rounds, or iterations where they are the same, and what came before and after."""
+        """Facts about the numbers of rounds: those for bounds, those of the clustering, and that of
+        the loss.
+        """
         m, n = self.mechanism, len(self.mechanism.rounds)
         rounds = Fact.of("n_iterations", n=n)
         if n != m.n_iterations:
@@ -162,12 +169,12 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @property
     def updated(self) -> NDArray[np.bool_]:
-        """Bool (n_clusters,), False where a centroid stayed in the last round."""
+        """Bool (n_clusters,), False for a centroid that stayed in the last round."""
         return np.array([status is not Status.STAYED for status in self.accuracy.status])
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
-        """Centroid, noisy count, standard errors and status of each cluster."""
+        """Clusters of the result, with centroid, noisy count, standard errors and status."""
         return tuple(
             Cluster(
                 cluster=number,
@@ -192,7 +199,9 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @property
     def _beyond(self) -> Sequence[FloatArray | None]:
-        """The one-sided figures of each cluster, or None for each if there are none."""
+        """Row of `Accuracy.beyond` for each cluster, or None for each if there are no
+        such numbers.
+        """
         beyond = self.accuracy.beyond
         return [None] * len(self.centroids) if beyond is None else list(beyond)
 
@@ -223,9 +232,10 @@ class Result(RunResult, frozen=True, kw_only=True):
         return said
 
     def found(self) -> dict[str, Any]:
-        """Return features, meaning of the intervals, clusters and splits of the votes.
+        """Return the findings for programs: features, intervals, clusters, and splits that the
+        votes show.
 
-        `standard_errors` is None if a centroid stayed in the last round.
+        `standard_errors` of a cluster is None if its centroid stayed in the last round.
         """
         radius, split = self.accuracy.radius, self.split or Split()
         return {
@@ -240,7 +250,7 @@ class Result(RunResult, frozen=True, kw_only=True):
         }
 
     def files(self) -> dict[str, bytes]:
-        """Return the text files of the result, by name, with both tables of the centroids."""
+        """Return the text files of the result by name, with both tables of centroids."""
         texts = {CENTROIDS: centroids_csv(self), EXACT: centroids_json(self)}
         before = (
             {}
@@ -275,23 +285,25 @@ _OF_RUNS: dict[type, Callable[[Plan, ClientResult], RunResult]] = {
 
 
 def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
-    """Make the result of a client of a federated run, whatever it found."""
+    """Return the result that a client of a federated run has: clusters or bounds."""
     return _OF_RUNS[type(run.found)](plan, run)
 
 
 def centroids_csv(result: Result) -> str:
     """Return a CSV table for people, with one row per cluster.
 
-    The columns are: number of the cluster from 0, as in `Cluster`, centroid in original units,
-    noisy count, standard errors of centroid and count, `radius_...`, `beyond_...`, and status
-    (`uncertainty.Status`).
-    `radius_...` is R of `Mechanism.promise` and is the same in every row. `beyond_...` is
-    `Accuracy.beyond`. A result without a radius or without `Accuracy.beyond` has no such columns.
+    The columns are: number of the cluster from 0, centroid in original units, noisy count, standard
+    errors of the centroid, standard error of the count, `radius_...`, `beyond_...`, and status.
+    Clusters are numbered by noisy count, the largest first.
+
+    `radius_...` is the radius R of the intervals (`Mechanism.promise`), and is the same in every
+    row. `beyond_...` is `Accuracy.beyond`. `status` is a value of `uncertainty.Status`. A result
+    without a radius or without `Accuracy.beyond` has no such columns.
 
     Numbers have the digits that their standard errors warrant. `centroids.json` has all digits.
     Standard errors are empty if a centroid stayed in the last round. A column `privacy` is added if
-    the result has no noise, or if bounds or caps were taken from the data. A feature with the name
-    of another column is renamed to `feature_...`.
+    the guarantee does not hold. A feature with the name of another column is renamed to
+    `feature_...`.
     """
     features = _columns(result.mechanism.domain.features)
     text = io.StringIO()
@@ -332,7 +344,7 @@ def centroids_csv(result: Result) -> str:
 
 
 def _columns(features: Sequence[str]) -> list[str]:
-    """Return names for the columns of features such that no two columns of the table have the same
+    """Return a column name for each feature, so that no two columns of the table have the same
     name.
     """
     others = {*OTHER_COLUMNS, *(name for feature in features for name in _beside(feature))}
@@ -348,10 +360,10 @@ def _columns(features: Sequence[str]) -> list[str]:
 
 
 def _beside(feature: str) -> set[str]:
-    """Return the names of the other columns of a feature."""
+    """Return the names of the other columns that belong to a feature."""
     return {f"{prefix}{feature}" for prefix in (ERROR, RADIUS, BEYOND)}
 
 
 def centroids_json(result: Result) -> str:
-    """Return the centroids with every digit, for programs: `StoredResult` reads it."""
+    """Return the centroids as JSON with all digits, for programs. `StoredResult` reads it."""
     return to_json(({MARK: result.mark} if result.mark else {}) | result.found())

@@ -1,4 +1,4 @@
-"""Facts about what a run found, which screens and pages show in the words of `facts.py`."""
+"""Facts about the findings of a run. Screens and pages show them in the words of `facts.py`."""
 
 import math
 
@@ -23,7 +23,7 @@ FINEST = 0.01  # of the radius of a cluster: a smaller error is called less
 
 
 def guarantee(result: RunResult) -> Facts:
-    """Return epsilon, delta and what they hide."""
+    """Return facts about epsilon and delta, and about the secret that they hide."""
     m, mood = result.mechanism, "would_hide" if result.leaks else "hides"
     of = "rows" if m.persons else "record"
     person = []
@@ -45,8 +45,9 @@ def guarantee(result: RunResult) -> Facts:
 
 
 def trust(result: RunResult) -> list[Fact]:
-    """Return against which parties the guarantee of a federated run holds, nothing for a run of one
-    holder.
+    """Return the fact about the parties against which the guarantee of a federated run holds.
+
+    The list is empty for a run of one organisation.
     """
     plan = result.plan
     if plan is None:
@@ -61,7 +62,7 @@ def trust(result: RunResult) -> list[Fact]:
 
 
 def loss(result: Result, estimate: LossEstimate) -> Facts:
-    """Return the estimate of the loss and its meaning; no exact number of records is involved."""
+    """Return facts about the estimate of the loss. They contain no exact number of records."""
     m, n = result.mechanism, result.mechanism.n_expected
     cap = m.loss.cap * m.loss.unit(m.domain.fraction_bits) if m.loss else math.nan
     value = Fact.of(
@@ -80,8 +81,9 @@ def loss(result: Result, estimate: LossEstimate) -> Facts:
 
 
 def reliability(result: Result) -> list[Fact | Facts]:
-    """Return how far to trust the centroids, and their errors compared with the radius of a
-    cluster; from noisy answers only.
+    """Return facts about the reliability of the centroids, computed from noisy answers only.
+
+    They include the typical error of a centroid, compared with the radius of a cluster.
     """
     m, K = result.mechanism, len(result.updated)
     facts: list[Fact | Facts] = [*doubted(result), *beyond_bounds(result)]
@@ -100,19 +102,23 @@ def reliability(result: Result) -> list[Fact | Facts]:
 
 
 def doubted(result: RunResult) -> list[Fact]:
-    """Return a warning of the rounds whose sums cannot be right, if there are any."""
+    """Return a warning about the rounds whose sums cannot be right, or an empty list."""
     return [Fact.of("warning", caution=doubt) for doubt in result.doubts]
 
 
 def of_bounds(result: BoundsResult) -> list[Fact | Facts]:
-    """Return which bounds were not found, and whether the others can be trusted."""
+    """Return facts about features whose bounds were not found, and about sums that
+    cannot be right.
+    """
     hidden = result.not_found
     found = [Fact.of("not_found", features=listing(hidden))] if hidden else []
     return [*doubted(result), *found]
 
 
 def intervals(result: Result) -> list[Facts]:
-    """Return what the intervals of settled clusters cover, and how far out the means may lie."""
+    """Return facts about the intervals of settled clusters: the values that they cover, and how far
+    out the means may lie.
+    """
     m, accuracy = result.mechanism, result.accuracy
     if not uncertainty.settled(accuracy.status).any():
         return []
@@ -127,14 +133,22 @@ def intervals(result: Result) -> list[Facts]:
 
 
 def radius(features: tuple[str, ...], radius: FloatArray) -> Fact:
-    """Return R, float64 (n_features,), in the units of each feature."""
+    """Return the fact about the radius R of the intervals.
+
+    features : names of the features.
+    radius : R in the units of each feature, float64 (n_features,).
+    """
     each = zip(features, radius.tolist(), strict=True)
     named = (Fact.of("radius_in", radius=R, name=name) for name, R in each)
     return Fact.of("radius_is", radius=cut(named, "more_radii", SHOWN, ", "))
 
 
 def means_beyond(features: tuple[str, ...], beyond: FloatArray) -> list[Fact]:
-    """Return the figures of `uncertainty.Accuracy.beyond`, or nothing if there are none."""
+    """Return the fact about means beyond the intervals, or an empty list if there are none.
+
+    features : names of the features.
+    beyond : `uncertainty.Accuracy.beyond`, float64 (n_clusters, n_features).
+    """
     figures = [
         Fact.of(
             "mean_higher" if beyond[cluster, feature] > 0 else "mean_lower",
@@ -150,7 +164,9 @@ def means_beyond(features: tuple[str, ...], beyond: FloatArray) -> list[Fact]:
 
 
 def split(result: Result) -> list[Fact]:
-    """Return the groups that the noisy votes show, or nothing if they cannot tell."""
+    """Return the fact about the groups that the noisy votes show, or an empty list if the votes
+    cannot tell.
+    """
     found = result.split
     if found is None:
         return []
@@ -162,8 +178,10 @@ def split(result: Result) -> list[Fact]:
 
 
 def beyond_bounds(result: Result) -> list[Fact]:
-    """Return how many centroids noise has put outside the bounds, if the algorithm leaves them
-    there. The number is noisy, too.
+    """Return the fact about the number of centroids that noise moved outside the bounds.
+
+    The list is empty if there are none, or if the algorithm moves centroids back. The number
+    follows from noisy centroids.
     """
     m = result.mechanism
     is_outside = (result.centroids < m.domain.lower) | (result.centroids > m.domain.upper)

@@ -1,6 +1,6 @@
-"""Result of any run: its privacy, and the files that state it.
+"""Result of any run: its privacy statement and its files.
 
-All files of a result are private, except a picture with records.
+The guarantee covers all files of a result, except a picture with records.
 """
 
 import math
@@ -50,13 +50,14 @@ NOT_PRIVATE = "NOT PRIVATE"
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a run, in original units, with the settings that say how private it is.
+    """Result of a run, in original units, with the settings that determine its guarantee.
 
-    plan : of a federated run, or None.
+    mechanism : settings of the run.
+    plan : plan of a federated run, or None.
     included : names of the clients in the sum of each round.
     unconfirmed : clients of the last round that did not confirm that they got the same result.
     doubtful : rounds, from 1, whose sums cannot come from records and the planned noise.
-    cautions : sentences for the statement, in addition to those on the mechanism.
+    cautions : further sentences for the privacy statement.
     """
 
     mechanism: AnyRun
@@ -68,30 +69,34 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leaks(self) -> tuple[str, ...]:
-        """Sentences on what was taken from the data although the guarantee does not cover it."""
+        """Sentences about settings that were taken from the data. The guarantee does not cover
+        them.
+        """
         return self.mechanism.taken_from_the_data or ()
 
     @property
     def has_noise(self) -> bool:
-        """Return whether noise was added."""
+        """Return whether the run added noise."""
         return self.mechanism.noise is not Noise.NONE
 
     @property
     def private(self) -> bool:
-        """Return whether the guarantee holds: noise was added, and no setting was taken from the
-        data.
+        """Return whether the guarantee holds.
+
+        It holds if the run added noise and no setting was taken from the data.
         """
         return self.has_noise and not self.leaks
 
     @property
     def mark(self) -> str:
-        """The warning in every file of a result that is not private; "" if it is."""
+        """Warning for every file of a result without a guarantee, or "" if the guarantee holds."""
         return mark_of(self.mechanism)
 
     @property
     def doubts(self) -> list[str]:
-        """Sentence on the rounds whose sums cannot be right, if there are any; it blames no
-        party.
+        """List with a sentence about the rounds whose sums cannot be right, or an empty list.
+
+        The sentence blames no party.
         """
         if not self.doubtful:
             return []
@@ -105,18 +110,21 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rounds_covered(self) -> list[Fact]:
-        """Rounds that the guarantee covers."""
+        """Facts about the numbers of rounds that the guarantee covers."""
         return [Fact.of("n_rounds", n=len(self.mechanism.rounds))]
 
     # not everything can be drawn
     def picture(self, records: FloatArray | None) -> Picture | None:  # noqa: ARG002
-        """Return the picture of the result, with `records` if given, or None if nothing can be
-        drawn.
+        """Return the picture of the result, or None if nothing can be drawn.
+
+        records : records to draw as well, or None.
         """
         return None
 
     def statement(self) -> dict[str, Any]:
-        """Return the content of `privacy.json`: the promise, and what was taken from the data."""
+        """Return the content of `privacy.json`: the guarantee, and the settings that were taken
+        from the data.
+        """
         said = (
             mechanism_statement(self.mechanism)
             if self.plan is None
@@ -129,11 +137,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return finite
 
     def found(self) -> dict[str, Any]:
-        """Return the result without its privacy statement, for programs."""
+        """Return the findings for programs, without the privacy statement."""
         raise NotImplementedError
 
     def summary(self) -> dict[str, Any]:
-        """Return the whole result, for programs (`--json`)."""
+        """Return the whole result for programs (`--json`)."""
         said = {
             "private": self.private,
             **self.found(),
@@ -145,7 +153,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def files(self) -> dict[str, bytes]:
-        """Return the text files of the result, by name: everything but the picture."""
+        """Return the text files of the result by name. The picture is not one of them."""
         name, settings = (
             (MECHANISM, self.mechanism.to_toml())
             if self.plan is None
@@ -162,7 +170,9 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def mark_of(m: AnyRun) -> str:
-    """Return the warning in every file of a result with these settings; "" if it is private."""
+    """Return the warning for every file of a result with these settings, or "" if the guarantee
+    holds.
+    """
     if m.noise is Noise.NONE:
         return NOT_PRIVATE
     return sentence(NOT_COVERED) if m.taken_from_the_data else ""
@@ -171,8 +181,11 @@ def mark_of(m: AnyRun) -> str:
 def rounds(
     m: AnyRun, included: Sequence[Sequence[str]], doubtful: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return the clients in the sum of each round, and mark the sums that cannot come from honest
-    records, for programs.
+    """Return a table of rounds for programs, with the clients in the sum of each round.
+
+    m : settings of the run.
+    included : names of the clients in the sum of each round.
+    doubtful : rounds, from 1, whose sums cannot come from honest clients. They are marked.
     """
     T = len(m.rounds)  # what comes after them is the loss
     return [
@@ -184,8 +197,8 @@ def rounds(
 
 
 def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
-    """Return how far a run that ended early had come, and what to do before the centroids are
-    used.
+    """Return a caution about the centroids of a run that ended early: the last round, and the
+    checks before use.
     """
     shared = plan.trust is TrustMode.CLIENT_NOISE
     name = "unconfirmed" if shared else "unconfirmed_with_server_noise"
@@ -195,7 +208,12 @@ def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
 def unfinished_files(plan: Plan, unfinished: Unfinished, reason: str) -> dict[str, bytes]:
     """Return the files of a run that ended early, by name.
 
-    Its centroids are private and in the order of the rounds. The rounds that made them are charged.
+    The guarantee covers its centroids, and the rounds that made them are charged. The centroids
+    keep the order of the rounds.
+
+    plan : plan of the run.
+    unfinished : centroids and rounds of the run so far.
+    reason : sentence that says why the run ended.
     """
     m = plan.mechanism
     said: dict[str, Any] = {
@@ -212,7 +230,9 @@ def unfinished_files(plan: Plan, unfinished: Unfinished, reason: str) -> dict[st
 
 
 def finite_or_none(value: Any) -> Any:
-    """Replace infinities and NaN by None, as JSON has neither."""
+    """Return a tree of tables and lists in which None replaces infinities and NaN. JSON has
+    neither.
+    """
     if isinstance(value, dict):
         return {key: finite_or_none(item) for key, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Privacy statement of a mechanism or plan: its promise and its gaps, for programs and for
+"""Privacy statement of a mechanism or plan: the guarantee and its limits, for programs and for
 people.
 """
 
@@ -36,7 +36,7 @@ STATEMENT_VERSION = 2
 
 
 class PrivacyStatement(dict[str, Any]):
-    """Dict whose repr is one line; `json.dumps` and `dict` give all of it."""
+    """Dict whose repr is one line. `json.dumps` and `dict` give all entries."""
 
     SHOWN = (
         "mechanism",
@@ -50,7 +50,7 @@ class PrivacyStatement(dict[str, Any]):
     )
 
     def __repr__(self) -> str:
-        """Show the most important entries and how many there are."""
+        """Return a line with the most important entries and the number of all entries."""
         shown = ", ".join(
             f"{name}={self[name]!r}" for name in self.SHOWN if self.get(name) is not None
         )
@@ -58,16 +58,18 @@ class PrivacyStatement(dict[str, Any]):
 
 
 def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]:
-    """Return the privacy statement for programs (`privacy.json`, `privacy_spent_`) of a run of the
-    central model.
+    """Return the privacy statement of a run of the central model, for programs.
 
-    federated : state it for a run of several organisations.
+    It is the content of `privacy.json` and of `privacy_spent_`.
+
+    m : settings of the run.
+    federated : whether to state it for a run of several organisations.
     """
     return _with_taken(m, _stated(m, federated=federated))
 
 
 def _stated(m: AnyRun, *, federated: bool) -> dict[str, Any]:
-    """Return the statement as if all settings were public."""
+    """Return the privacy statement as if all settings were public."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
@@ -122,9 +124,11 @@ def _units(m: AnyRun) -> dict[str, Fact]:
 
 
 def with_radius(statement: dict[str, Any], radius: FloatArray | None) -> dict[str, Any]:
-    """Return the statement with R of the intervals, by feature, or None if they have none.
+    """Return the statement with the radius R of the intervals for each feature, or None without a
+    radius.
 
-    radius : float64 (n_features,), original units.
+    statement : privacy statement.
+    radius : R, float64 (n_features,), in original units, or None.
     """
     shown = (
         None if radius is None else dict(zip(statement["features"], radius.tolist(), strict=True))
@@ -133,10 +137,10 @@ def with_radius(statement: dict[str, Any], radius: FloatArray | None) -> dict[st
 
 
 def _with_taken(m: AnyRun, statement: dict[str, Any]) -> dict[str, Any]:
-    """Return the statement with the settings that were taken from the data.
+    """Return the statement with the list of settings that were taken from the data.
 
-    If settings are taken from the data, neighbouring data sets have different domains or caps, and
-    the noise does not cover that.
+    If settings are taken from the data, neighbouring data sets have different domains or caps. The
+    noise does not cover this difference, so the statement then says that the run is not private.
     """
     taken = {"taken_from_the_data": list(m.taken_from_the_data or ())}
     if not m.taken_from_the_data or not statement["private"]:
@@ -159,12 +163,15 @@ def _with_taken(m: AnyRun, statement: dict[str, Any]) -> dict[str, Any]:
 
 
 def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
-    """Return the statement of a federated run: that of its mechanism, the trust mode, and epsilon
-    for every coalition, the worst over all sets of clients that may be present.
+    """Return the privacy statement of a federated run: that of its mechanism, the trust mode, and
+    epsilon against each coalition.
 
-    n_included : number of clients in the last sum of a finished run, or None before it. It changes
-        the scales of the shares of noise, which before the run are given as if all clients join. No
-        epsilon depends on it.
+    Each epsilon is the largest over all sets of clients that may be present.
+
+    plan : plan of the run.
+    n_included : number of clients in the last sum of a finished run, or None before the run. It
+        changes only the stated scales of the shares of noise, which assume before the run that all
+        clients join. No epsilon depends on it.
     """
     n = plan.n_clients if n_included is None else n_included
     shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds

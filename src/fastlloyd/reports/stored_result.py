@@ -1,4 +1,4 @@
-"""A clustering that is read back from its folder."""
+"""Read the result of a clustering back from its folder."""
 
 import math
 from collections.abc import Sequence
@@ -36,9 +36,14 @@ class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A result read from a folder. centroids : int64 (n_clusters, n_features), grid units; clusters
-    and radius : in original units, as of `Result` and `Accuracy`. split : groups that the noisy
-    votes show.
+    """Result of a clustering, read from its folder.
+
+    mechanism : settings of the clustering.
+    plan : plan of a federated run, or None.
+    centroids : int64 (n_clusters, n_features), grid units.
+    clusters : one entry per cluster, in original units.
+    split : numbers of groups that the noisy votes show.
+    radius : radius R of the intervals, float64 (n_features,), original units, or None.
     """
 
     mechanism: Mechanism
@@ -50,7 +55,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def noisy_counts(self) -> FloatArray:
-        """Records, or persons, per cluster, with noise, float64 (n_clusters,)."""
+        """Number of records, or persons, of each cluster, plus noise, float64 (n_clusters,)."""
         return np.array([cluster.noisy_count for cluster in self.clusters])
 
     @property
@@ -65,15 +70,18 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def standard_errors(self) -> FloatArray:
-        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN
-        where one stayed.
+        """Standard errors of the centroids, float64 (n_clusters, n_features), original units.
+
+        They are NaN for a centroid that stayed in the last round.
         """
         unknown = (math.nan,) * self.mechanism.n_features
         return np.array([cluster.standard_errors or unknown for cluster in self.clusters])
 
     @property
     def beyond(self) -> FloatArray | None:
-        """`Accuracy.beyond`, or None if the result has no such figures."""
+        """Distances of means beyond the intervals (`Accuracy.beyond`), or None if the result has
+        none.
+        """
         figures = [cluster.mean_beyond for cluster in self.clusters]
         if None in figures:
             return None
@@ -81,11 +89,12 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read what `fit`, `simulate` or `join` left: the folder, or its table of centroids with
-        the settings beside it.
+        """Read a result that `fit`, `simulate` or `join` wrote.
 
-        Raises PlanError if the settings were changed, DataError if they are missing or the
-        centroids are not theirs.
+        path : the folder, or the table of centroids in it.
+
+        Raises PlanError if the settings were changed. Raises DataError if files are missing, or the
+        centroids do not belong to the settings.
         """
         table = _table(path)
         settings = _settings(table.parent)
@@ -105,9 +114,11 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _table(path: Path) -> Path:
-    """Return the file of exact centroids of a result that is named by its folder or a table in it.
+    """Return the path of the file of exact centroids.
 
-    Raises DataError.
+    path : folder of a result, or a table of centroids in it.
+
+    Raises DataError if the path is not a result.
     """
     table = path / CENTROIDS if path.is_dir() else path
     exact = table.with_name(EXACT)
@@ -125,7 +136,13 @@ def _table(path: Path) -> Path:
 
 
 def _check_mark(path: Path, mark: str | None, mechanism: Mechanism) -> None:
-    """Raise DataError unless the file says that a result is not private if the settings do."""
+    """Raise DataError if the file and its settings disagree about the warning in a result without a
+    guarantee.
+
+    path : file of centroids.
+    mark : warning in the file, or None.
+    mechanism : settings.
+    """
     found = mark_of(mechanism) or None
     if mark != found:
         raise DataError(
@@ -172,8 +189,9 @@ def _read_exact(path: Path, domain: Domain) -> _ExactCentroids:
 
 
 def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> IntArray:
-    """Return the centroids as grid points; refuses floats that are not exactly those of a grid
-    point.
+    """Return the centroids as grid points, int64 (n_clusters, n_features).
+
+    Raises DataError for a number that is not exactly the value of a grid point.
     """
     domain = mechanism.domain
     shape = (mechanism.n_clusters, domain.n_features)

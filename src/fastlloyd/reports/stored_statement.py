@@ -1,10 +1,9 @@
-"""The privacy statement in the folder of a result, or in the state of a model, worked out anew from
-the sealed settings there.
+"""Recompute the privacy statement of a stored result or model from its sealed settings.
 
-Every claim follows from `mechanism.toml` or `plan.toml`, so none is taken from the statement that
-was read. A contradiction is refused. Only what a run found out (`_FINDINGS`) and cautions are taken
-from there, and how many clients a run had, by which shares of noise are stated. Other entries are
-left out.
+The folder of a result and the state of a model contain a statement. Every claim in it must follow
+from `mechanism.toml` or `plan.toml`, so the statement is computed anew, and a contradiction is
+refused. Three things are taken from the stored statement: findings of the run (`_FINDINGS`),
+cautions, and the number of clients in the last sum. All other entries are left out.
 """
 
 import json
@@ -37,8 +36,11 @@ _NOT_COMPARED = {"fastlloyd_version", "outside_the_guarantee", "cautions", "prot
 
 
 class SealedSettings(NamedTuple):
-    """Settings that a statement follows from. plan : of a federated run. first : what found the
-    bounds, if the clustering was the second of two stages.
+    """Settings that determine a privacy statement.
+
+    mechanism : settings of the run.
+    plan : plan of a federated run, or None.
+    first : first stage, which found the bounds of the clustering, or None.
     """
 
     mechanism: AnyRun
@@ -47,8 +49,14 @@ class SealedSettings(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path, m: AnyRun, plan: Plan | None) -> Self:
-        """Read the rest of the settings of a result. Raises PlanError, and DataError if they do not
-        belong together.
+        """Return all settings of a result: those given, and the first stage from its file.
+
+        folder : folder of the result.
+        m : settings of the run.
+        plan : plan of a federated run, or None.
+
+        Raises PlanError if the file is not valid. Raises DataError if the settings do not belong
+        together.
         """
         if plan is not None or not isinstance(m, Mechanism) or m.bounds_digest is None:
             return cls(m, plan)
@@ -59,7 +67,11 @@ class SealedSettings(NamedTuple):
         return sealed
 
     def check(self, source: str, advice: str) -> None:
-        """Raise DataError unless plan and first stage are those of the mechanism."""
+        """Raise DataError unless plan and first stage belong to the mechanism.
+
+        source : name of the file or model in the message.
+        advice : remedy in the message.
+        """
         m, first = self.mechanism, self.first
         if self.plan is not None:
             is_whole = self.plan.mechanism == m
@@ -70,10 +82,14 @@ class SealedSettings(NamedTuple):
             raise DataError(f"{source} does not belong to the settings of this result; {advice}")
 
     def statement(self, source: str, said: dict[str, Any], n_included: int | None) -> Any:
-        """Return the statement that the settings give.
+        """Return the privacy statement that follows from the settings.
 
-        said : the one that was read, for epsilon of two stages, which must be large enough for
-        both. n_included : how many clients were in the last sum, if the run was federated.
+        source : name of the file or model in messages.
+        said : stored statement. The epsilon of a run with two stages is taken from it, and must be
+            large enough for both stages.
+        n_included : number of clients in the last sum of a federated run, or None.
+
+        Raises DataError if the stored epsilon is not a number, or is too small.
         """
         m = self.mechanism
         if self.plan is not None:
@@ -94,11 +110,12 @@ class SealedSettings(NamedTuple):
 def stored_statement(folder: Path, sealed: SealedSettings) -> PrivacyStatement:
     """Return the privacy statement of the result in a folder.
 
+    folder : folder of the result.
     sealed : settings that are stored in the same folder.
 
     Raises DataError if privacy.json is not a privacy statement, or contradicts the settings. The
-    message names the field. Cautions that the settings do not explain, such as those on a picture
-    with records, are kept.
+    message names the entry. Cautions that do not follow from the settings are kept, such as those
+    about a picture with records.
     """
     path = folder / PRIVACY
     said = _json(path)
@@ -118,7 +135,7 @@ def state_statement(source: str, said: Any, sealed: SealedSettings) -> PrivacySt
     said : statement in the state.
     sealed : settings of the model.
 
-    Raises DataError for every contradiction, like `stored_statement`.
+    Raises DataError if the statement contradicts the settings. The message names the entry.
     """
     if not isinstance(said, dict):
         raise _contradiction(source, "privacy_spent_", said, "a table")
@@ -134,8 +151,12 @@ def state_statement(source: str, said: Any, sealed: SealedSettings) -> PrivacySt
 def _checked(
     source: str, said: dict[str, Any], sealed: SealedSettings, n: int | None
 ) -> PrivacyStatement:
-    """Return the statement that the settings give, with what the run found out. n : clients in the
-    last sum.
+    """Return the statement that follows from the settings, with the findings of the run.
+
+    source : name of the file or model in messages.
+    said : stored statement.
+    sealed : settings.
+    n : number of clients in the last sum, or None.
     """
     if said.get("statement_version") != STATEMENT_VERSION:
         raise DataError(
@@ -151,8 +172,9 @@ def _checked(
 
 
 def _n_included(path: Path, plan: Plan) -> int:
-    """Return how many clients were in the last sum. Raises DataError if `rounds.json` is not that
-    of a run of the plan.
+    """Return the number of clients in the last sum.
+
+    Raises DataError if `rounds.json` does not belong to a run of the plan.
     """
     rounds = _json(path)
     try:
@@ -180,7 +202,9 @@ def _json(path: Path) -> Any:
 
 
 def _compare(source: str, field: str, said: Any, found: Any) -> None:
-    """Raise DataError for the first claim that is not what the settings give."""
+    """Raise DataError for the first entry of the stored statement that differs from the
+    settings.
+    """
     if isinstance(found, dict):
         if not isinstance(said, dict):
             raise _contradiction(source, field or "all", said, "a table")
@@ -218,7 +242,7 @@ def _contradiction(source: str, field: str, said: Any, found: Any) -> DataError:
 def _with_findings(
     source: str, said: dict[str, Any], found: dict[str, Any], sealed: SealedSettings
 ) -> dict[str, Any]:
-    """Return the statement with all that a run found out, which no setting gives."""
+    """Return the statement with the findings of the run, which do not follow from the settings."""
     whole = dict(found)
     for (table, name), is_right in _FINDINGS.items():
         of, into = (said.get(table), whole.get(table)) if table else (said, whole)
