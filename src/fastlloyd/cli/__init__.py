@@ -1,3 +1,4 @@
-"""The command line: one file per command, and what the commands share. Heavy libraries load when a
-command runs.
+"""Command line of fastlloyd: one file per command, and the parts that commands share.
+
+Heavy libraries are loaded when a command runs.
 """

@@ -1,4 +1,4 @@
-"""Accounts of the data sets in a ledger: on the screen, in sentences, and for programs."""
+"""Show what runs spent on the data sets of a ledger: in a table, in sentences, and for programs."""
 
 import math
 from collections.abc import Sequence
@@ -55,7 +55,11 @@ def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int
 
 
 def meaning(one: Account, delta: float | None = None) -> list[str]:
-    """Explain a sum of a data set, in sentences."""
+    """Return sentences that explain the total of a data set.
+
+    one : account of the data set.
+    delta : delta at which epsilon is computed, or None for the delta of the limit.
+    """
     at = _at(one, delta)
     said = []
     if one.runs:
@@ -90,7 +94,7 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
 
 
 def _now(one: Account) -> list[str]:
-    """Return a sentence with the present limit, if it differs from the first."""
+    """Return a sentence with the present limit, or an empty list if it equals the first limit."""
     limit, first = finite(one.limit), one.first_limit
     if (
         limit is None
@@ -104,7 +108,9 @@ def _now(one: Account) -> list[str]:
 
 
 def _left(one: Account, delta: float | None) -> list[str]:
-    """Say what is left of a limit."""
+    """Return sentences about the part of the limit that is left, or an empty list
+    without a limit.
+    """
     if finite(one.limit) is None:
         return []
     if not one.is_within:
@@ -125,7 +131,7 @@ def _left(one: Account, delta: float | None) -> list[str]:
 
 
 def condition(proviso: Proviso) -> str:
-    """Return the condition under which a sum is valid, as a sentence."""
+    """Return a sentence with the condition under which a total is valid."""
     return (
         f"{proviso.value}, so the sum is valid only if no result influenced the number or the"
         " epsilon of later runs."
@@ -133,9 +139,11 @@ def condition(proviso: Proviso) -> str:
 
 
 def summary(one: Account, delta: float | None = None, n_runs: int = 1) -> dict[str, Any]:
-    """Return one sum of a data set, for programs.
+    """Return the total of a data set, for programs.
 
-    delta : None for that of the limit. n_runs : number of runs that share the rest.
+    one : account of the data set.
+    delta : delta at which epsilon is computed, or None for the delta of the limit.
+    n_runs : number of runs that share the rest of the limit.
     """
     limit, first, at = one.limit, one.first_limit, _at(one, delta)
     whose = (
@@ -243,14 +251,14 @@ NOT_COUNTED = "This run is not counted in a ledger; pass --dataset NAME to count
 
 
 def remarks(charged: Charged, *, has_noise: bool) -> list[str]:
-    """Return sentences about the data set's total with this run, and about the ledger."""
+    """Return sentences about the total of the data set with this run, and about the ledger."""
     if charged.counted is None:
         return [NOT_COUNTED] if has_noise else []
     return [*map(spent, charged.accounts), counted(charged.counted)]
 
 
 def counted(where: Counted) -> str:
-    """Return a sentence that names the ledger in which a run counts, and its age and runs."""
+    """Return a sentence that names the ledger of a run, with its age and its number of runs."""
     if where.n_runs == 1:
         return f"Counted in the ledger {where.path}; this is its first run."
     days = (seconds_now() - where.began) // 86_400
@@ -262,7 +270,9 @@ def counted(where: Counted) -> str:
 
 
 def spent(one: Account) -> str:
-    """Return sentences with the epsilon spent, its persons or records, and the limit."""
+    """Return sentences about the epsilon spent, the records or persons that it protects, and the
+    limit.
+    """
     limit = finite(one.limit)
     said = (
         f"All runs so far on data set {one.dataset!r} have no finite epsilon for {one.asked}."

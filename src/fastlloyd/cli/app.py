@@ -1,8 +1,8 @@
-"""The command `fastlloyd`: its subcommands and the options that stand before them.
+"""Command `fastlloyd`, with its subcommands and the options in front of them.
 
-A subcommand is loaded when it is called. Its name and one line are here, so that the help of them
-all loads none. The commands of the lab are found by their entry points, which are read without
-importing the lab.
+A subcommand is loaded when it is called. Its name and a one-line description are here, so the list
+of all subcommands loads none of them. The commands of the lab are found by entry points, which are
+read without importing the lab.
 """
 
 import importlib
@@ -54,7 +54,7 @@ FILES = {  # of commands whose file has another name
 
 
 class Commands(Group):
-    """Group of subcommands that loads only the one that is called."""
+    """Group of subcommands that loads only the subcommand that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the name and the subcommand for the first of `args`, and the other arguments."""
@@ -68,10 +68,11 @@ class Commands(Group):
 
 
 def subcommand(name: str) -> Any:
-    """Return the click command for this name: the function with that name in its file, or the
-    file's `GROUP`.
+    """Return the click command for this name.
 
-    Raises FastLloydError if it belongs to the lab, which is not installed.
+    It is the function with that name in the command's file, or the file's `GROUP`.
+
+    Raises FastLloydError if the command belongs to the lab, and the lab is not installed.
     """
     module = _module(name)
     group: dict[str, Callable[..., None]] | None = getattr(module, "GROUP", None)
@@ -96,7 +97,7 @@ def _module(name: str) -> Any:
 
 
 def _entry_points() -> dict[str, Any]:
-    """Return by name the entry points that installed packages offer as commands."""
+    """Return the entry points that installed packages offer as commands, by name."""
     from importlib.metadata import entry_points
 
     return {each.name: each for each in entry_points(group="fastlloyd.commands")}
@@ -109,7 +110,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def _not_loaded() -> None:
-    """Stand for a subcommand until it is called."""
+    """Do nothing. This function represents a subcommand until it is called."""
 
 
 app = typer.Typer(

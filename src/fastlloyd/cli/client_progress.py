@@ -1,4 +1,7 @@
-"""Progress of one client of a run: notes to the owner of the records, and how far a pass is."""
+"""Progress of one client of a run: notes to the owner of the records, and the progress of a pass.
+
+A pass reads all records once.
+"""
 
 import asyncio
 import sys
@@ -50,8 +53,9 @@ class ClientProgress:
         owner.clipped(found.clipped, self._plan.mechanism.domain.features)
 
     def drive(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call long work before the run and show its progress; raises typer.Exit if it was
-        stopped.
+        """Do long work before the run, and show its progress.
+
+        Raises typer.Exit if the work was stopped.
         """
         call = partial(asyncio.to_thread, work, *args, **kwargs)
         found: list[T] = []
@@ -71,8 +75,9 @@ class ClientProgress:
         step: Callable[[], str],
         details: Callable[[], str],
     ) -> T | None:
-        """Run to the end as `network.drive` does, and show the progress of a pass; return None if
-        the pass was stopped midway.
+        """Run the session to its end as `network.drive` does, and show the progress of each pass.
+
+        Returns None if a pass was stopped midway.
         """
         try:
             return network.drive(run, stop, step, lambda: details() + self._far())
@@ -80,8 +85,9 @@ class ClientProgress:
             return None
 
     def _far(self) -> str:
-        """Return the progress of the present pass in words. A terminal shows the exact number of
-        records so far, which is private.
+        """Return the progress of the present pass in words.
+
+        On a terminal it contains the exact number of records read so far. This number is secret.
         """
         return of_pass(
             self.watch.present, time.monotonic() - self.watch.since, exact=sys.stderr.isatty()
@@ -89,9 +95,9 @@ class ClientProgress:
 
 
 def of_pass(present: PassProgressed | None, seconds: float, *, exact: bool) -> str:
-    """Return the duration of a pass in progress, in words.
+    """Return the duration of the present pass in words.
 
-    exact : also the number of records or pieces read so far, which is private.
+    exact : whether to add the number of records or pieces read so far. This number is secret.
     """
     if present is None:
         return ""

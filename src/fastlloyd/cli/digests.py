@@ -1,5 +1,5 @@
-"""The digest of a plan as somebody typed it: the plan's, mistyped, another number of the plan, or
-the digest of another plan.
+"""Check of the digest of a plan that somebody typed. A wrong digest is explained: a typing error,
+another number of the plan, or another plan.
 """
 
 import hmac
@@ -18,7 +18,11 @@ unrelated digests agree in 60 digits with a probability below 1e-60.
 
 
 def check_digest(plan: Plan, digest: str, path: Path) -> None:
-    """Raise PlanError unless the digest is that of the plan; spaces and capitals do not matter."""
+    """Raise PlanError unless `digest` is the digest of the plan. Spaces, colons, dashes and
+    capitals do not matter.
+
+    path : file of the plan, for the message.
+    """
     agreed, own = re.sub(r"[\s:-]", "", digest).lower(), plan.digest.hex()
     if hmac.compare_digest(agreed.encode(), own.encode()):
         return
@@ -48,8 +52,10 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
 
 
 def mistyped(typed: str, digest: str) -> str:
-    """Return a sentence that shows the mistyped digits of a digest, at most four, or one omitted or
-    repeated digit; "" for other differences.
+    """Return a phrase that locates a typing error in a digest, or "" if the digests differ
+    otherwise.
+
+    A typing error is up to four wrong digits, one missing digit, or one additional digit.
     """
     wrong = [at for at, (a, b) in enumerate(zip(typed, digest, strict=False), 1) if a != b]
     first = wrong[0] if wrong else min(len(typed), len(digest)) + 1

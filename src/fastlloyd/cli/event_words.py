@@ -1,4 +1,4 @@
-"""Events of a store in words, a line each, for those who read through one."""
+"""Describe the events of a store in words, one line each, for people who read the whole store."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -11,18 +11,18 @@ from fastlloyd.federation.store.events import Event, Limit, Reservation
 
 
 def words(event: Event) -> str:
-    """Return an event in words, without the run's id."""
+    """Return a description of an event, without the id of its run."""
     return _WORDS[type(event)](event)
 
 
 def run_of(event: Event) -> str:
-    """Return the id of the event's run in hex, nothing if it belongs to none."""
+    """Return the id of the event's run in hex, or "" if the event belongs to no run."""
     run_id: bytes = getattr(event, "run_id", b"")
     return run_id.hex()
 
 
 def rows(recorded: list[Event], seconds: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Return the events for programs, in their order."""
+    """Return the events for programs, in the order of the store."""
     return [
         {
             "number": number,

@@ -1,7 +1,7 @@
 """End of a command: its exit code, and a sentence on stderr for each fault.
 
-Codes: 0 done, 1 an error of the program, 2 something the user can put right, and no result was
-written, 130 interrupted.
+Exit codes: 0 means done. 1 means an error of the program. 2 means a fault that the user can
+correct, and no result was written. 130 means interrupted.
 """
 
 import io
@@ -27,8 +27,9 @@ DONE, UNEXPECTED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code. Nothing is raised, and no message holds a
-    private value.
+    """Run one command line, and return its exit code.
+
+    It raises nothing. No message contains a value of a record.
     """
     from fastlloyd.cli.app import app
 
@@ -65,8 +66,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """Say what is wrong in one line, without terminal codes: it may quote a file that a stranger
-    sent.
+    """Return the message of an error in one line, without terminal codes.
+
+    A message may quote a file that a stranger sent.
     """
     # click's
     text = of_option(error) if isinstance(error, FastLloydError) else str(error)
@@ -84,9 +86,10 @@ def _say(code: int, sentence: str) -> int:
 
 
 def _of_system(error: OSError, arguments: Sequence[str]) -> int:
-    """Return a sentence about an error of the system: the screen, a file, or an internal one.
+    """Print a sentence about an OSError, and return the exit code.
 
-    Files that a command reads and writes have their own errors.
+    The error concerns the output, a file, or an internal step. Files that a command reads and
+    writes have errors of their own.
     """
     if isinstance(error, BrokenPipeError):
         return _reader_has_gone()
@@ -104,8 +107,10 @@ def _is_debugged(arguments: Sequence[str]) -> bool:
 
 
 def _unexpected(error: Exception, *, debug: bool) -> int:
-    """Say the kind of an error, and of one of the system its number in words: all else may hold
-    values.
+    """Print the type of an unexpected error, and return the exit code.
+
+    For an OSError it also prints the meaning of the error number. Everything else may contain
+    values of records.
     """
     if debug:
         traceback.print_exception(error)
@@ -121,7 +126,9 @@ def _unexpected(error: Exception, *, debug: bool) -> int:
 
 @contextmanager
 def dispensable() -> Iterator[None]:
-    """Ignore a closed screen in the block: the output is also in files, so the exit code stays."""
+    """Context manager that ignores a closed output. Its content is also in files, so the exit code
+    does not change.
+    """
     try:
         yield
         sys.stdout.flush()
@@ -130,8 +137,9 @@ def dispensable() -> Iterator[None]:
 
 
 def _reader_has_gone() -> int:
-    """Redirect further output to nowhere: the pipe is closed, and the interpreter would fail when
-    it flushes.
+    """Redirect further output to the null device, and return the exit code.
+
+    The reader closed the pipe, and the interpreter would fail when it flushes.
     """
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device, not a path
         os.dup2(nowhere.fileno(), sys.__stdout__.fileno() if sys.__stdout__ else 1)
@@ -139,11 +147,11 @@ def _reader_has_gone() -> int:
 
 
 def _never_fail_to_print() -> None:
-    """Print a question mark for each character outside the terminal's encoding, and drop notes that
-    stderr refuses.
+    """Replace stdout and stderr by streams that do not fail on a character or a full disk.
 
-    If the parent of this process closed a stream, no file may be opened under its number, because
-    output of libraries would go into that file.
+    A character outside the encoding of the terminal becomes a question mark. Notes that stderr
+    refuses are dropped. If the parent process closed a stream, its number is opened on the null
+    device. Otherwise a file could get that number, and libraries would print into the file.
     """
     for name, number, kind in (("stdout", 1, _Screen), ("stderr", 2, _Notes)):
         stream: TextIO | None = getattr(sys, name)
@@ -157,7 +165,7 @@ def _never_fail_to_print() -> None:
 
 
 class _Screen(io.FileIO):
-    """Stream that remembers its write error."""
+    """Output stream that remembers its write error."""
 
     fault = ""
 
@@ -170,7 +178,9 @@ class _Screen(io.FileIO):
 
 
 class _Notes(io.FileIO):
-    """Stream that drops text it cannot write, because its reader is gone or its disk is full."""
+    """Output stream that drops text it cannot write, because its reader is gone or its disk is
+    full.
+    """
 
     def write(self, data: "ReadableBuffer") -> int:
         written: int | None = None
@@ -180,8 +190,9 @@ class _Notes(io.FileIO):
 
 
 def _over(stream: TextIO, kind: type[io.FileIO]) -> TextIO:
-    """Return a stream of this kind with the destination of `stream`; a Windows console, which is no
-    file, is returned itself.
+    """Return a text stream of this kind that writes to the destination of `stream`.
+
+    A stream that is not a file, such as a Windows console, is returned unchanged.
     """
     buffer = getattr(stream, "buffer", None)
     if type(getattr(buffer, "raw", buffer)) is not io.FileIO:
@@ -192,7 +203,7 @@ def _over(stream: TextIO, kind: type[io.FileIO]) -> TextIO:
 
 
 def _closed(number: int) -> TextIO:
-    """Return a stream that drops everything, under the number of a closed one."""
+    """Return a stream that drops everything, under the number of a closed stream."""
     nowhere = os.open(os.devnull, os.O_RDONLY)
     if nowhere != number:
         os.dup2(nowhere, number)

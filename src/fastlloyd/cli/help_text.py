@@ -1,7 +1,7 @@
-"""Help of a command as plain text: usage, purpose, examples, and its options in three steps.
+"""Help of a command as plain text: usage, purpose, examples, and options in three groups.
 
-The steps are what a run needs, what is usual, and what experts use. On a narrow screen the help of
-an option stands under its name.
+The groups are options that a run needs, usual options, and options for experts. On a narrow screen,
+the description of an option is below its name.
 """
 
 import re
@@ -95,7 +95,7 @@ _PARTS = ("Clustering", "Privacy", "Federation", "Ledger", "Network", "Host", "O
 
 
 def help_text(command: Any, context: Any) -> str:
-    """Return the help of a click command, with a line end."""
+    """Return the help of a click command. It ends with a newline."""
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     sections = [_usage(command, context, width), _purpose(command, width)]
     name = context.command_path.partition(" ")[2]
@@ -132,14 +132,18 @@ def _heading(title: str, lines: Iterable[str]) -> str:
 
 
 def _example(line: str, width: int) -> str:
-    """Return a command line that can be copied: backslashes break it in front of options."""
+    """Return a command line as an example that can be copied. Backslashes break it before options.
+
+    line : command line.
+    width : largest width of a line in characters.
+    """
     whole = re.sub(" (?!--)", _UNBROKEN, line)
     broken = _wrapped(whole, width - 2, _INDENT, 2 * _INDENT).replace("\n", " \\\n")
     return broken.replace(_UNBROKEN, " ")
 
 
 def _sections(name: str, options: Iterable[Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the title and the options of each part of the help, without empty parts."""
+    """Yield the title and the options of each group of the help. Empty groups are left out."""
     shown = [option for option in options if not getattr(option, "hidden", False)]
     parts: dict[str, list[Any]] = {"Needed": [], "Usual": []}
     parts |= {f"Expert, {part.lower()}": [] for part in _PARTS}
@@ -164,7 +168,7 @@ def _part(name: str, option: Any, *, is_long: bool) -> str:
 
 
 def _names(option: Any) -> str:
-    """Return the names of an option and what follows it, or the name of an argument."""
+    """Return the names of an option with its value, or the name of an argument."""
     metavar = (option.metavar or "").replace(" ", "").replace("|", " | ")
     if option.param_type_name == "argument":
         return metavar
@@ -174,7 +178,9 @@ def _names(option: Any) -> str:
 
 
 def _help(option: Any) -> str:
-    """Return what an option does, and its default if that is not in the words."""
+    """Return the description of an option. Its default is added if the description does not state
+    it.
+    """
     words = " ".join((option.help or "").split())
     default = option.default
     is_said = "Default:" in words or isinstance(default, bool) or default in (None, "", (), [])
@@ -191,9 +197,7 @@ def _commands(group: Any, context: Any, width: int) -> Iterator[str]:
 
 
 def _entry(name: str, words: str, width: int) -> str:
-    """Return a name and its help beside it, or under it where the screen or the name leaves no
-    room.
-    """
+    """Return a name with its description to the right, or below if there is no room."""
     column = _NAMES if width >= NARROW else 3 * _INDENT
     names = _wrapped(name, width if width < NARROW else max(NARROW, width), _INDENT, 2 * _INDENT)
     if not words:

@@ -1,9 +1,9 @@
-"""The server of a run that one client hosts: a process of its own, which the client's process
-starts, hears and stops.
+"""Server of a run that one of the clients hosts: a process that the client's process starts, reads
+and stops.
 
-It is a new interpreter, told on standard input what to serve, and that is all it is told: no
-records and no key of the client. What it holds is on disk before anything follows from it, so it
-may be killed at any time; it ends with the client's process.
+The server process is a new interpreter. It gets its orders on standard input, and nothing else: no
+records, and no key of the client. It writes each step to disk before it sends anything that depends
+on the step, so it may be killed at any time. It ends when the client's process ends.
 """
 
 import asyncio
@@ -42,9 +42,13 @@ _ALWAYS_ASKED: Final = "FASTLLOYD_PASSPHRASE_FILE"  # of the client's identity
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Orders for the server's process.
+    """Orders for the server process.
 
-    plan : text of the plan. key, store : files. address : to listen on.
+    plan : text of the plan.
+    key : path of the server's private identity.
+    store : path of the server's store.
+    address : address at which the server listens.
+    passphrase : passphrase of the identity, or "".
     """
 
     plan: str
@@ -57,7 +61,10 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def read(cls, stream: BinaryIO) -> Self:
-        """Read the line that `ServerProcess` wrote. Raises StateError if it is none."""
+        """Return the orders in the line that `ServerProcess` wrote.
+
+        Raises StateError if the line contains no orders.
+        """
         try:
             return msgspec.json.decode(stream.readline(), type=cls)
         except msgspec.DecodeError:
@@ -67,12 +74,10 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ServerProcess:
-    """Server in a process of its own. Its log goes to this process' log, and each line is marked.
+    """Server in a process of its own. This process logs each line of the server's log, marked as
+    such.
 
-    Parameters
-    ----------
-    orders : settings of the server.
-    address : address at which this machine reaches it.
+    orders : orders for the server.
     """
 
     def __init__(self, orders: Orders) -> None:
@@ -106,31 +111,34 @@ class ServerProcess:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Stop it; at once if this process is interrupted a second time, or before it took part."""
+        """Stop the server process, and wait until it ends. After a KeyboardInterrupt it
+        is killed.
+        """
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self._process.kill()
         self.close()
 
     @property
     def is_running(self) -> bool:
-        """Return whether the process has not ended."""
+        """Return whether the server process is still running."""
         return self._process.poll() is None
 
     @property
     def has_failed(self) -> bool:
-        """Return whether the process ended although the run was not over and this process did not
-        stop it.
-        """
+        """Return whether the server process ended by itself before the run was over."""
         return self._process.poll() not in (None, DONE, network.NO_RESULT) and not self._is_stopped
 
     def begin(self) -> None:
-        """Wait until it listens, or the run is over. Raises NetworkError if it failed."""
+        """Wait until the server listens, or until its run is over.
+
+        Raises NetworkError if the server did not start.
+        """
         self._has_begun.wait()
         if self.has_failed:
             raise self._failure("did not start")
 
     def stop(self) -> None:
-        """Ask it to finish the step in progress and end."""
+        """Ask the server process to finish its current step, and to end."""
         self._is_stopped |= self.is_running
         self._process.terminate()
 
@@ -153,7 +161,11 @@ class ServerProcess:
     async def accompany(
         self, run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]
     ) -> T:
-        """Run a task that needs the server; cancel it if the server's process fails."""
+        """Run a task that needs the server. If the server process fails, stop the task.
+
+        run : function that returns the task as a coroutine.
+        stop : function that stops the task.
+        """
 
         async def watch() -> None:
             while not self.has_failed:
@@ -167,9 +179,11 @@ class ServerProcess:
             watching.cancel()
 
     def see_out(self, *, as_json: bool) -> None:
-        """Wait until the server has told every client the end of the run.
+        """Wait until the server has told every client that the run is over.
 
-        Raises typer.Exit if it is stopped, NetworkError if it fails.
+        as_json : whether messages are JSON.
+
+        Raises typer.Exit if the server was stopped, NetworkError if it failed.
         """
 
         async def ended() -> None:
@@ -220,7 +234,7 @@ class ServerProcess:
         return self._process.stdin  # type: ignore[return-value]  # a pipe of bytes
 
     def _hear(self) -> None:
-        """Forward its log, line by line, until it ends."""
+        """Forward the log of the server process, line by line, until the process ends."""
         if self._process.stderr is None:
             raise AssertionError("expected a pipe from the log of the server's process")
         with self._process.stderr as log:
@@ -253,11 +267,18 @@ class ServerProcess:
 def server_process(
     plan: Plan, path: Path, client: str, options: HostOptions, *, is_rehearsal: bool, as_json: bool
 ) -> Iterator[ServerProcess | None]:
-    """Run the server of the plan in the file `path` until the end of the block, and yield its
-    process, or None without --serve.
+    """Context manager: run the server of a plan until the end of the block.
 
-    options : accepted by `check_options`. is_rehearsal : makes no store. Raises NetworkError if the
-        server cannot begin.
+    It yields the server process, or None without --serve.
+
+    plan : plan of the run.
+    path : file of the plan, for messages.
+    client : name of this client.
+    options : options that `check_options` accepted.
+    is_rehearsal : whether this is a rehearsal, which makes no store.
+    as_json : whether messages are JSON.
+
+    Raises NetworkError if the server cannot start.
     """
     key = options.serve
     if key is None:
@@ -296,8 +317,11 @@ def server_process(
 
 
 def check_options(plan: Plan, path: Path, client: str, options: HostOptions) -> None:
-    """Raise PlanError unless the host's options are complete and the plan names this client as
+    """Raise PlanError unless the host's options are complete, and the plan names this client as
     host.
+
+    path : file of the plan, for messages.
+    client : name of this client.
     """
     if options.serve is None:
         given = {

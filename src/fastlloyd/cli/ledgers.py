@@ -1,4 +1,4 @@
-"""Ledgers, stores and limits for the commands `fastlloyd ledger`."""
+"""Find and open ledgers and stores, and set limits, for the commands `fastlloyd ledger`."""
 
 import math
 from pathlib import Path
@@ -24,7 +24,9 @@ PNG = b"\x89PNG"
 
 
 def check_figure(figure: Path, *, force: bool) -> None:
-    """Raise OutputError for a figure that cannot be written, or whose suffix is no image format."""
+    """Raise OutputError if the figure cannot be written, or if its suffix is not an
+    image format.
+    """
     check_file(figure, heading=PNG, force=force)
     if figure.suffix.lower() != ".png":
         raise OutputError(
@@ -54,18 +56,19 @@ def say_limit(one: Account, event: Limit) -> None:
 
 
 def path_of(file: Path | None) -> Path:
-    """Return the path of the named ledger or store, or of the holder's own ledger."""
+    """Return the path of a ledger or store: `file`, or the user's own ledger if it is None."""
     return place() if file is None else store_path(file)
 
 
 def is_there(file: Path | None) -> bool:
-    """Return whether the ledger or store exists."""
+    """Return whether the ledger or store exists. None means the user's own ledger."""
     return HoldersLedger(path_of(None)).is_there() if file is None else has_store(file)
 
 
 def opened(file: Path | None, *, new: bool) -> Store:
-    """Open the named ledger or store, or the holder's own ledger, which is made if the data set is
-    new.
+    """Return an open ledger or store: `file`, or the user's own ledger if it is None.
+
+    new : whether the data set is new. The ledger is then made if it is missing.
     """
     if file is not None:
         return client_store(file)
@@ -80,7 +83,9 @@ def limit_event(
     relation: str | None,
     max_clients: int | None,
 ) -> Limit:
-    """Return the event that sets the limit. Raises PlanError or BudgetError naming the option."""
+    """Return the event that sets a limit. Raises PlanError or BudgetError, which names
+    the option.
+    """
     check_dataset(dataset)
     if not epsilon > 0:
         raise BudgetError(
@@ -122,9 +127,9 @@ def check_there(dataset: str, history: History) -> None:
 
 
 def picture(listed: list[Account], delta: float | None, n_runs: int) -> bytes:
-    """Return the picture of all sums of one data set at one delta.
+    """Return the picture of all totals of one data set at one delta, as PNG.
 
-    Raises BudgetError for several data sets, or for none.
+    Raises BudgetError if there are several data sets, or none.
     """
     names = sorted({one.dataset for one in listed})
     if len(names) != 1:
@@ -153,7 +158,7 @@ def picture(listed: list[Account], delta: float | None, n_runs: int) -> bytes:
 
 
 def check_has_not_ended(store: Store, run_id: bytes, *, is_client: bool) -> None:
-    """Raise StateError if the run never began in the store of a server, or has ended."""
+    """Raise StateError if the run has ended, or if it never began in the store of a server."""
     run, what = store.history.runs.get(run_id), f"run {run_id.hex()}"
     if run is None and not is_client:
         raise StateError(f"{what} never began in {store.path}; there is nothing to give up")

@@ -1,4 +1,4 @@
-"""Options of a mechanism, and of the guarantee it gives."""
+"""Options of a mechanism and of its guarantee."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,7 +17,7 @@ from fastlloyd.cli.options import (
 
 @dataclass(frozen=True, kw_only=True)
 class GuaranteeOptions:
-    """Options of the guarantee of a run, and of the number of records it is planned for."""
+    """Options of the guarantee of a run, and of its planned number of records."""
 
     epsilon: Epsilon = None
     delta: Delta = None
@@ -28,7 +28,7 @@ class GuaranteeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismOptions:
-    """Options that decide the mechanism."""
+    """Options that determine the mechanism of a clustering."""
 
     n_clusters: Annotated[
         int, in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K")
@@ -162,7 +162,7 @@ class MechanismOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(MechanismOptions):
-    """Options that decide the mechanism of a plan, which need not be a clustering."""
+    """Options that determine the mechanism of a plan, for clusters or for bounds."""
 
     n_clusters: Annotated[
         int | None,

@@ -1,5 +1,5 @@
-"""Common parts of the parties of a run: plan, identity and store from options, logs, signals, and a
-line that is updated.
+"""Parts that clients and the server of a networked run share: plan, identity, store, log, signals,
+and a progress line.
 """
 
 import asyncio
@@ -50,15 +50,18 @@ _LOG = logging.getLogger(__name__)
 
 
 def networked_plan(path: Path) -> Plan:
-    """Read a plan that can be run over a network now. Raises PlanError."""
+    """Return the plan in a file. Raises PlanError if it cannot be run over a network now."""
     plan = read_plan(path)
     plan.check_networked()
     return plan
 
 
 def load_identity(key: Path, passphrase_file: Path | None) -> PrivateIdentity:
-    """Load a private identity; its passphrase is read from the file, or asked for. Raises
-    IdentityError.
+    """Return the private identity in a file.
+
+    passphrase_file : file with the passphrase, or None to ask for it.
+
+    Raises IdentityError.
     """
     return PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
 
@@ -66,16 +69,19 @@ def load_identity(key: Path, passphrase_file: Path | None) -> PrivateIdentity:
 def given_passphrase(
     file: Path | None, prompt: str = "Passphrase: ", option: str = "--passphrase-file"
 ) -> str:
-    """Read the passphrase from the file, or ask for it. Arguments and variables would show it to
-    other programs.
+    """Return the passphrase from the file, or ask for it on the terminal.
 
-    option : names the file.
+    No argument or environment variable contains it, because other programs could read them.
+
+    file : file with the passphrase, or None.
+    prompt : text of the question.
+    option : name of the option for the file, for messages.
     """
     return _ask(prompt, option) if file is None else _first_line(file)
 
 
 def new_passphrase(file: Path | None) -> str:
-    """Read the passphrase of a new identity from the file, or ask for it twice."""
+    """Return the passphrase for a new identity from the file, or ask for it twice."""
     if file is not None:
         return _first_line(file)
     typed = _ask("Passphrase for the new identity: ")
@@ -114,10 +120,11 @@ def _ask(prompt: str, option: str = "--passphrase-file") -> str:
 
 
 def place_of_store(name: str, key: Path, path: Path | None) -> Path:
-    """Return the path of an identity's store: `path`, or beside its file `key`.
+    """Return the path of an identity's store: `path`, or else a file next to the identity's file
+    `key`.
 
-    A link to the file does not count, because one identity would have two ledgers, each without the
-    other's runs.
+    Links to `key` are resolved. Otherwise one identity could have two ledgers, each without the
+    runs of the other.
     """
     return key.resolve().with_name(f"{name}.store") if path is None else store_path(path)
 
@@ -125,14 +132,15 @@ def place_of_store(name: str, key: Path, path: Path | None) -> Path:
 def store_of(
     owner: PublicIdentity, key: Path, path: Path | None, role: Role, *, as_json: bool = False
 ) -> Store:
-    """Open the store at `place_of_store`, or make it. A client gets a note of a new store, in case
-    the path is wrong.
+    """Open the store of an identity at `place_of_store`, or make it if it is missing.
+
+    A client's owner is told about a new store, because the path may be wrong.
     """
     return store_at(place_of_store(owner.name, key, path), owner, role, as_json=as_json)
 
 
 def store_at(where: Path, owner: PublicIdentity, role: Role, *, as_json: bool = False) -> Store:
-    """Open the store of an identity at this path, or make it, as `store_of` does."""
+    """Open the store of an identity at this path, or make it if it is missing."""
     signing_key = bytes.fromhex(owner.signing_key)
     if where.exists():
         return Store.open(where, role=role, identity=signing_key)
@@ -146,8 +154,12 @@ def store_at(where: Path, owner: PublicIdentity, role: Role, *, as_json: bool = 
 
 
 def client_store(named: Path) -> Store:
-    """Open a ledger or a client's store. If the name is that of an identity, its store is made if
-    it does not exist.
+    """Open a ledger, or the store of a client.
+
+    named : path of the store, or of the identity's file. A missing store is made only in the second
+        case.
+
+    Raises StateError if the store is missing, or belongs to a server.
     """
     if named.name.endswith(IDENTITY_SUFFIX):
         return store_of(PrivateIdentity.public_of(named), named, None, Role.CLIENT)
@@ -167,16 +179,22 @@ def client_store(named: Path) -> Store:
 
 
 def has_store(named: Path) -> bool:
-    """Return whether the store exists; `named` is its path or its identity."""
+    """Return whether the store exists.
+
+    named : path of the store, or of the identity's file.
+    """
     if not named.name.endswith(IDENTITY_SUFFIX):
         return named.exists()
     return place_of_store(PrivateIdentity.public_of(named).name, named, None).exists()
 
 
 def address_to_listen_at(plan: Plan, given: str | None) -> str:
-    """Return the address in --listen, or else every address of this machine at the plan's port.
+    """Return the address at which the server listens.
 
-    Raises PlanError if it is no address.
+    plan : plan with the port of the server.
+    given : address in --listen, or None for every address of this machine.
+
+    Raises PlanError if `given` is not an address.
     """
     address = f"[::]:{plan.server.address.rpartition(':')[2]}" if given is None else given
     check_address(address, "--listen")
@@ -211,8 +229,13 @@ def drive(
 
 
 def heed_signals(run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
-    """Run to the end. SIGTERM, Ctrl-C and the end of the terminal (SIGHUP) call `stop`, which
-    finishes the step in progress; a second Ctrl-C ends it at once. Under nohup no SIGHUP is heard.
+    """Run a task to its end, and return its result. Signals may stop it.
+
+    SIGTERM, the first Ctrl-C, and the end of the terminal (SIGHUP) call `stop`, which finishes the
+    current step. A second Ctrl-C interrupts at once. Under nohup, SIGHUP is ignored.
+
+    run : function that returns the task as a coroutine.
+    stop : function that stops the task.
     """
 
     async def main() -> T:
@@ -236,7 +259,7 @@ def _stop_once(
 
 
 async def _show(step: Callable[[], str], details: Callable[[], str]) -> None:
-    """Show the step of the run until cancelled."""
+    """Show the step of the run until this task is cancelled."""
     if not sys.stderr.isatty():
         return await _log_waiting(step, details)
     with Console(stderr=True, markup=False, highlight=False, emoji=False).status("") as status:
@@ -246,7 +269,9 @@ async def _show(step: Callable[[], str], details: Callable[[], str]) -> None:
 
 
 async def _log_waiting(step: Callable[[], str], details: Callable[[], str]) -> None:
-    """Log the parties awaited in a long step: after 10 seconds, then at growing intervals."""
+    """Log the step and its details if it takes long: after 10 seconds, then at growing
+    intervals.
+    """
     clock, now, said, pause = asyncio.get_running_loop().time, "", 0.0, FIRST_WAIT
     while True:
         await asyncio.sleep(0.25)
@@ -259,7 +284,9 @@ async def _log_waiting(step: Callable[[], str], details: Callable[[], str]) -> N
 
 @contextlib.contextmanager
 def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
-    """Print the log of the network on stderr; no line contains a value of a record or a secret."""
+    """Context manager that prints the log on stderr. No line contains a value of a record, or a
+    secret.
+    """
     handler = _Lines(sys.stderr)
     handler.setFormatter(_Json() if as_json else _Text("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("fastlloyd")
@@ -274,14 +301,16 @@ def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """Handler that drops a line it cannot write, for example on a full disk; the run continues."""
+    """Handler that drops a log line if it cannot be written, for example on a full disk. The run
+    continues.
+    """
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
         pass
 
 
 class _Text(logging.Formatter):
-    """Formats a message as a line that begins with the time, in UTC."""
+    """Formatter of a log line that begins with the time in UTC."""
 
     # the name and parameters of logging
     def formatTime(  # noqa: N802
@@ -293,7 +322,7 @@ class _Text(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """Formats a message as one JSON object, with its facts if it has any."""
+    """Formatter of a log line as a JSON object, with further values if the message has any."""
 
     def format(self, record: logging.LogRecord) -> str:
         return _entry(
@@ -316,19 +345,19 @@ def _stamp(created: float) -> str:
 
 
 def seconds_left(timeout: float | None) -> str:
-    """Return a phrase for the time left for the present step."""
+    """Return a phrase for the time that the current step has left."""
     return "" if timeout is None else f", {_clock(timeout)} left"
 
 
 def waiting_for(n_awaited: int, n_clients: int) -> str:
-    """Return a phrase for the number of clients that have not answered, if the server sent it."""
+    """Return a phrase for the number of clients that have not answered, or "" if it is 0."""
     return f", waiting for {n_awaited} of {n_clients} clients" if n_awaited else ""
 
 
 def gives_up_in(timeout: float | None) -> str:
-    """Return a phrase for the time after which a client stops waiting for the server.
+    """Return a phrase for the time after which this client stops waiting for the server.
 
-    It is longer than the server waits for the other clients, which is the time of the step.
+    A client waits longer for the server than the server waits for the other clients.
     """
     return "" if timeout is None else f", this client gives up in {_clock(timeout)}"
 
@@ -345,8 +374,9 @@ def _clock(timeout: float) -> str:
 def ended_without_result(
     reason: str, *, is_unspent: bool = False, as_json: bool = False
 ) -> typer.Exit:
-    """Print the reason for a run without a result, and whether the plan can be used again; return
-    the exception to raise.
+    """Print why the run ended without a result, and return the exception to raise.
+
+    is_unspent : whether this client spent nothing, so that the plan may be used again.
     """
     remedy = (
         ". This client spent nothing. If no other client spent anything, run the same commands to"
@@ -360,8 +390,8 @@ def ended_without_result(
 
 
 def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
-    """Print the reason why this client cannot take part now, and that its run is open; return the
-    exception to raise.
+    """Print why this client cannot take part now, and return the exception to raise. The run is
+    still open.
     """
     remedy = (
         "The run is still open. Correct the fault and run the same command again to continue, or"
@@ -372,14 +402,14 @@ def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
 
 
 def stopped(*, as_json: bool = False) -> typer.Exit:
-    """Print how to continue; return the exception to raise."""
+    """Print how to continue a stopped run, and return the exception to raise."""
     say_last("Stopped. Run the same command to continue the run.", as_json=as_json)
     return typer.Exit(STOPPED)
 
 
 def warn_of(plan: Plan, *, as_json: bool = False) -> None:
-    """Print weak settings of the plan and dates that end too soon on stderr, before anything is
-    sent.
+    """Print cautions about the plan on stderr: weak settings, and certificates that end
+    too soon.
     """
     for caution in (
         *said([*plan_cautions(plan), *expiring(plan)], plan.mechanism.unit),
@@ -389,7 +419,9 @@ def warn_of(plan: Plan, *, as_json: bool = False) -> None:
 
 
 def naming_the_server(plan: Plan) -> list[str]:
-    """Return a caution if clients send the server's name unencrypted when they connect."""
+    """Return a list with a caution if clients send the server's name unencrypted, or an
+    empty list.
+    """
     from fastlloyd.federation.identity import x509
 
     if not plan.server.certificate:
@@ -405,13 +437,13 @@ def naming_the_server(plan: Plan) -> list[str]:
 
 
 def say(sentence: str, *, as_json: bool = False) -> None:
-    """Print a sentence for the owner on stderr or, with --json, one more object of the log."""
+    """Print a sentence for the owner on stderr. With as_json, it is one more object of the log."""
     typer.echo(_entry(time.time(), "info", sentence) if as_json else sentence, err=True)
 
 
 def say_last(sentence: str, *, level: str = "info", as_json: bool = False) -> None:
-    """Print as `say` does, at the end of a run; if nothing can be written, the exit code is
-    enough.
+    """Print a sentence as `say` does, at the end of a run. A failure to print is ignored, because
+    the exit code says the same.
     """
     with contextlib.suppress(OSError):
         typer.echo(_entry(time.time(), level, sentence) if as_json else sentence, err=True)

@@ -9,7 +9,9 @@ from fastlloyd.cli.options import in_host, in_network, in_study
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """Purpose of a run and the persons responsible, for people; part of the agreement."""
+    """Options for the purpose of a study and the responsible people. They are part of the
+    agreement.
+    """
 
     study: Annotated[str | None, in_study(help="Name of the study.", metavar="TEXT")] = None
     purpose: Annotated[str | None, in_study(help="Use of the result.", metavar="TEXT")] = None
@@ -111,7 +113,9 @@ class NetworkOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HostOptions:
-    """Options of a client that also runs the server, in a process without access to the records."""
+    """Options of a client that also runs the server. The server process has no access to the
+    records.
+    """
 
     serve: Annotated[
         Path | None,

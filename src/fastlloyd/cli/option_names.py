@@ -1,4 +1,4 @@
-"""Names of settings in messages, as options spell them."""
+"""Replace names of settings in messages by names of options."""
 
 import re
 from typing import Final
@@ -59,14 +59,14 @@ _SETTING: Final = re.compile(
 
 
 def of_option(error: FastLloydError) -> str:
-    """Return the message of an error, with the names of options for the settings at fault."""
+    """Return the message of an error, with options in place of the settings that it names."""
     field = error.field or ""
     is_setting = field in _ANYWHERE or field in _FIRST
     return as_options(str(error)) if is_setting else str(error).replace("value_range", "--range")
 
 
 def as_options(sentence: str) -> str:
-    """Return a message with the names of options in place of those of settings."""
+    """Return a message with options in place of the settings that it names."""
     if sentence.startswith("bounds of "):
         return f"--bounds: {sentence}"
     return _SETTING.sub(lambda found: _option(found[0]), sentence)
