@@ -17,6 +17,7 @@ from paper.overhead.cases import Case, Measured, Set
 
 FILE = Path(__file__).parents[3] / "docs" / "results" / "overhead.csv"
 PAGE = Path(__file__).parents[3] / "docs" / "results" / "overhead.md"
+NAMES = {"mpi": "MPI", "grpc": "gRPC"}
 SHAPE = "| set | N | k | d |"
 
 
@@ -61,16 +62,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> tuple[object, ...]:
         """What there is one row for."""
-        return (
-            self.transport,
-            self.clients,
-            self.dataset,
-            self.n,
-            self.k,
-            self.d,
-            self.latency_ms,
-            self.ring_bits,
-        )
+        return (self.transport, self.clients, *self.shape, self.latency_ms, self.ring_bits)
 
     @property
     def shape(self) -> tuple[str, int, int, int]:
@@ -191,18 +183,8 @@ def _two_clients(rows: Rows) -> str:
         mpi, grpc = rows.get("mpi", shape), rows.get("grpc", shape)
         theirs, moh = rows.get("published-fastlloyd", shape), rows.get("published-mohassel", shape)
         ratio = f"{moh.runtime_ms / mpi.runtime_ms:,.0f}" if moh and mpi else "-"
-        lines.append(
-            _line(
-                shape,
-                [
-                    _time(mpi),
-                    _time(grpc),
-                    _time(theirs),
-                    f"{moh.runtime_ms:,.0f}" if moh else "-",
-                    ratio,
-                ],
-            )
-        )
+        slow = f"{moh.runtime_ms:,.0f}" if moh else "-"
+        lines.append(_line(shape, [*map(_time, (mpi, grpc, theirs)), slow, ratio]))
     return _table(head, lines) + _runs(rows, 0.25, clients=2)
 
 
@@ -210,53 +192,31 @@ def _parts(rows: Rows) -> str:
     names = ("kernel", "masks", "noise", "latency", "server", "rest")
     head = " | ".join([*names, "all", "goal", "met"])
     parts = []
-    for transport in ("mpi", "grpc"):
+    for transport, said in NAMES.items():
         lines = []
         for shape in rows.shapes:
             if (row := rows.get(transport, shape)) and row.kernel is not None:
                 goal = 0.5 + 2 * row.kernel + 0.5
-                cells = [f"{getattr(row, name):.2f}" for name in names]
-                lines.append(
-                    _line(
-                        shape,
-                        [
-                            *cells,
-                            f"{row.runtime_ms:.2f}",
-                            f"{goal:.2f}",
-                            "yes" if row.runtime_ms <= goal else "no",
-                        ],
-                    )
-                )
-        parts.append(f"Over {'MPI' if transport == 'mpi' else 'gRPC'}:\n\n{_table(head, lines)}")
+                numbers = [*(getattr(row, name) for name in names), row.runtime_ms, goal]
+                met = "yes" if row.runtime_ms <= goal else "no"
+                lines.append(_line(shape, [*(f"{each:.2f}" for each in numbers), met]))
+        parts.append(f"Over {said}:\n\n{_table(head, lines)}")
     return "\n\n".join(parts)
 
 
 def _more_clients(rows: Rows) -> str:
-    head = " | ".join(f"{n} clients, {name}" for n in (2, 4, 8) for name in ("MPI", "gRPC"))
+    kinds = [(name, n) for n in (2, 4, 8) for name in NAMES]
+    head = " | ".join(f"{n} clients, {NAMES[name]}" for name, n in kinds)
     lines = [
-        _line(
-            shape,
-            [
-                _time(rows.get(transport, shape, n))
-                for n in (2, 4, 8)
-                for transport in ("mpi", "grpc")
-            ],
-        )
+        _line(shape, [_time(rows.get(name, shape, n)) for name, n in kinds])
         for shape in rows.shapes
     ]
     return _table(head, lines) + _runs(rows, 0.25)
 
 
 def _slow_line(rows: Rows) -> str:
-    slow = [
-        shape
-        for shape in rows.shapes
-        if rows.get("mpi", shape, latency=25.0) or rows.get("grpc", shape, latency=25.0)
-    ]
-    lines = [
-        _line(shape, [_time(rows.get(name, shape, latency=25.0)) for name in ("mpi", "grpc")])
-        for shape in slow
-    ]
+    slow = {shape: [rows.get(name, shape, latency=25.0) for name in NAMES] for shape in rows.shapes}
+    lines = [_line(shape, map(_time, found)) for shape, found in slow.items() if any(found)]
     return _table("ours, MPI, ms | ours, gRPC, ms", lines) + _runs(rows, 25.0)
 
 
@@ -270,24 +230,11 @@ def _moment_lloyd(rows: Rows) -> str:
         mpi, grpc = rows.get("mpi-momentlloyd", shape), rows.get("grpc-momentlloyd", shape)
         plain = [rows.get("mpi", shape), rows.get("grpc", shape)]
         if row := mpi or grpc:
-            cells = [
-                str(row.rounds),
-                str(row.trips),
-                f"{row.next:.2f}",
-                *map(_time, (mpi, grpc)),
-                *map(_time, plain),
-            ]
+            cells = [f"{row.rounds}", f"{row.trips}", f"{row.next:.2f}"]
+            cells += [*map(_time, (mpi, grpc, *plain)), f"{row.bytes:,.0f}"]
             theirs = plain[0] or plain[1]
-            lines.append(
-                _line(
-                    shape,
-                    [
-                        *cells,
-                        f"{row.bytes:,.0f}",
-                        f"{theirs.bytes:,.0f}" if theirs and theirs.bytes else "-",
-                    ],
-                )
-            )
+            fewer = f"{theirs.bytes:,.0f}" if theirs and theirs.bytes else "-"
+            lines.append(_line(shape, [*cells, fewer]))
     return _table(head, lines)
 
 
@@ -300,10 +247,8 @@ def _bytes(rows: Rows) -> str:
     lines = []
     for shape in rows.shapes:
         theirs, moh = rows.get("published-fastlloyd", shape), rows.get("published-mohassel", shape)
-        wide, narrow = (
-            rows.get("mpi", shape) or rows.get("grpc", shape),
-            rows.get("mpi", shape, ring=32),
-        )
+        wide = rows.get("mpi", shape) or rows.get("grpc", shape)
+        narrow = rows.get("mpi", shape, ring=32)
         assert theirs is not None
         assert theirs.bytes is not None
         cells = [f"{theirs.bytes:.0f}", *_sides(wide), *_sides(narrow)]
@@ -311,12 +256,8 @@ def _bytes(rows: Rows) -> str:
             checksum = 4 * 4  # a word of 4 bytes, two clients, up and down
             framing = narrow.bytes - 4 * narrow.payload
             assert theirs.bytes / 2 + checksum + framing == narrow.bytes
-            cells += [
-                f"{theirs.bytes / 2:.0f}",
-                f"{checksum}",
-                f"{framing:.0f}",
-                f"{narrow.fraction_bits}",
-            ]
+            parts = (theirs.bytes / 2, checksum, framing, narrow.fraction_bits)
+            cells += [f"{part:.0f}" for part in parts]
         else:
             cells += ["-"] * 4
         lines.append(_line(shape, [*cells, f"{moh.bytes:.3g}" if moh and moh.bytes else "-"]))
@@ -336,11 +277,8 @@ def _secure(rows: Rows) -> str:
     for row in rows.rows.values():
         ours = rows.get("grpc", row.shape, 3, 0.0)
         if row.transport == "mpyc" and row.bytes and ours and ours.bytes:
-            cells = [
-                f"{row.runtime_ms:,.0f} ({row.low:,.0f} to {row.high:,.0f})",
-                f"{row.bytes:,.0f}",
-                _time(ours),
-            ]
+            exact = f"{row.runtime_ms:,.0f} ({row.low:,.0f} to {row.high:,.0f})"
+            cells = [exact, f"{row.bytes:,.0f}", _time(ours)]
             faster, fewer = row.runtime_ms / ours.runtime_ms, row.bytes / ours.bytes
             lines.append(
                 _line(row.shape, [*cells, f"{ours.bytes:.0f}", f"{faster:,.0f}", f"{fewer:,.0f}"])
@@ -350,21 +288,14 @@ def _secure(rows: Rows) -> str:
 
 def _runs(rows: Rows, latency: float, clients: int | None = None) -> str:
     """How many runs stand behind a table."""
-    names = {"mpi": "MPI", "grpc": "gRPC"}
     counted = {
-        (row.clients, names[row.transport], row.runs)
+        (row.clients, NAMES[row.transport], row.runs)
         for row in rows.rows.values()
-        if row.runs
-        and row.transport in names
-        and row.latency_ms == latency
-        and row.ring_bits == 64
-        and clients in (None, row.clients)
+        if row.runs and row.transport in NAMES and (row.latency_ms, row.ring_bits) == (latency, 64)
+        if clients in (None, row.clients)
     }
-    return (
-        "\n\nRuns: "
-        + "; ".join(f"{n} clients over {name}, {runs}" for n, name, runs in sorted(counted))
-        + "."
-    )
+    listed = (f"{n} clients over {name}, {runs}" for n, name, runs in sorted(counted))
+    return f"\n\nRuns: {'; '.join(listed)}."
 
 
 def _time(row: Row | None) -> str:

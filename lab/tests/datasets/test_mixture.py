@@ -14,7 +14,7 @@ from fastlloyd_lab.datasets.mixture import (
     touching_radius,
     with_outliers,
 )
-from studies.separation_index import nearest_separations, sample_separations
+from separation_index import nearest_separations, sample_separations
 
 
 @pytest.mark.parametrize(

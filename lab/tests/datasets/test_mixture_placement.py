@@ -15,7 +15,7 @@ from fastlloyd_lab.datasets.mixture import (
     touching_radius,
     touching_size,
 )
-from studies.separation_index import nearest_separations, separation
+from separation_index import nearest_separations, separation
 
 
 @given(st.integers(2, 40), st.integers(2, 12))

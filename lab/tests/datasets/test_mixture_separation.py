@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
 from fastlloyd_lab.datasets.mixture import Z, touching_radius
-from studies.separation_index import (
+from separation_index import (
     best_direction,
     nearest_separations,
     sample_separations,

@@ -21,7 +21,7 @@ from fastlloyd_lab.datasets.synthetic import (
     n_clusters,
     shares,
 )
-from studies.separation_index import sample_separations
+from separation_index import sample_separations
 
 NAMES = {
     "synth-4-2-1": (10_000, 2, 4),
