@@ -198,7 +198,11 @@ def test_ctrl_c_ends_a_process_quietly(here: Path) -> None:
                 break
         else:
             pytest.fail("Ctrl-C does not end it")
-    assert (process.returncode, out, err) == (130, "", "Interrupted\n")
+    assert (process.returncode, out, err) == (
+        130,
+        "",
+        "Interrupted. Nothing was spent. No result was written.\n",
+    )
     assert {p.name for p in here.iterdir()} == {"data.csv", "pipe.csv"}
 
 

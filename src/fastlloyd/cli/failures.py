@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 DONE, UNEXPECTED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 
+class Interrupted(BaseException):
+    """Interruption of a job by Ctrl-C, with sentences about what was spent and written.
+
+    It is no KeyboardInterrupt, which typer replaces by an exit code.
+    """
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line, and return its exit code.
 
@@ -46,8 +53,8 @@ def run(arguments: Sequence[str]) -> int:
     except (FastLloydError, UsageError) as error:
         sentence = _sentence(error)  # empty where a command without arguments has shown its help
         return _say(REFUSED, f"Error: {sentence}") if sentence else REFUSED
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
+    except (Interrupted, KeyboardInterrupt, typer.Abort) as interruption:
+        return _say(INTERRUPTED, ". ".join(("Interrupted", *map(str, interruption.args))))
     except MemoryError:
         return _say(
             UNEXPECTED,

@@ -401,9 +401,15 @@ def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
     return typer.Exit(TURNED_AWAY)
 
 
-def stopped(*, as_json: bool = False) -> typer.Exit:
-    """Print how to continue a stopped run, and return the exception to raise."""
-    say_last("Stopped. Run the same command to continue the run.", as_json=as_json)
+CHARGED_SO_FAR = "The ledger keeps what was charged so far, and no result was written."
+
+
+def stopped(kept: str = CHARGED_SO_FAR, *, as_json: bool = False) -> typer.Exit:
+    """Print what is kept, and how to continue a stopped run. Return the exception to raise.
+
+    kept : sentence that says what was spent and written.
+    """
+    say_last(f"Stopped. {kept} Run the same command to continue the run.", as_json=as_json)
     return typer.Exit(STOPPED)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from fastlloyd.federation.admission import CAP_LEAK, DataSet, check_leaks
 from fastlloyd.federation.holder import Counted, HoldersLedger, place
-from fastlloyd.federation.ledger import Account, plan_cost, run_cost, stage_costs
+from fastlloyd.federation.ledger import Account, account, plan_cost, run_cost, stage_costs, sums_on
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store.costs import PlannedCost
 from fastlloyd.jobs.choices import FROM_DATA
@@ -113,6 +113,15 @@ class BudgetAccount(NamedTuple):
         """
         holder = self.holder(nobody)
         return tuple(holder.rehearsed(self.dataset, *bill.stages, by=self.by))
+
+    def present(self) -> tuple[Account, ...]:
+        """Return the accounts of the data set (`ledger.Account`), with all runs charged so far.
+
+        Raises StateError if the ledger cannot be read.
+        """
+        history = self.holder(nobody).history()
+        name = history.called(self.dataset.name)
+        return tuple(account(history, name, speaks_of=each) for each in sums_on(history, name))
 
     @contextmanager
     def charged(self, bill: Bill, watch: Watch) -> Iterator[Charged]:

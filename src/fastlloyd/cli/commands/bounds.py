@@ -108,6 +108,7 @@ def estimate(
     """
     from fastlloyd.base.problems import Faults
     from fastlloyd.cli import accounts, persons, requests, screen
+    from fastlloyd.cli.interruption import Interruption, Stage
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.bounds import BoundsRequest
     from fastlloyd.reports.bounds_result import FOUND, BoundsResult
@@ -126,22 +127,28 @@ def estimate(
         outside=outside,
         account=account,
     )
-    with Progress(as_json=json) as progress:
-        found = request.prepare(faults).carry_out(progress)
-    result = BoundsResult(mechanism=found.mechanism, bounds=found.bounds)
-    owner = screen.OwnersScreen(as_json=json)
-    screen.warn([*found.leaks, *said(cautions(result.mechanism), result.mechanism.unit)])
-    owner.left_out(found.source.dropped)
-    owner.clipped(found.source.clipped, result.mechanism.domain.features, ends="--range")
-    if out is not None:
-        write_file(out, result.text(with_statement=True))
-    screen.show(terminal.console(stderr=json), result)
-    for remark in accounts.remarks(found.charged, has_noise=True):
-        terminal.console(stderr=json).print(remark)
-    if json:
-        terminal.print_json(result.summary())
-    if out is not None:
-        typer.echo(f"Written to {out}, with the privacy statement. Pass --bounds {out}.", err=json)
+    with Interruption(account, out) as interruption:
+        with Progress(as_json=json) as progress:
+            prepared = request.prepare(faults)
+            interruption.stage = Stage.RUNNING
+            found = prepared.carry_out(progress)
+        interruption.stage = Stage.OVER
+        result = BoundsResult(mechanism=found.mechanism, bounds=found.bounds)
+        owner = screen.OwnersScreen(as_json=json)
+        screen.warn([*found.leaks, *said(cautions(result.mechanism), result.mechanism.unit)])
+        owner.left_out(found.source.dropped)
+        owner.clipped(found.source.clipped, result.mechanism.domain.features, ends="--range")
+        if out is not None:
+            write_file(out, result.text(with_statement=True))
+        screen.show(terminal.console(stderr=json), result)
+        for remark in accounts.remarks(found.charged, has_noise=True):
+            terminal.console(stderr=json).print(remark)
+        if json:
+            terminal.print_json(result.summary())
+        if out is not None:
+            typer.echo(
+                f"Written to {out}, with the privacy statement. Pass --bounds {out}.", err=json
+            )
 
 
 def _check_out(out: Path | None, *, heading: str, force: bool) -> None:

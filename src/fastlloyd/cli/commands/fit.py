@@ -37,6 +37,7 @@ def fit(
     """
     from fastlloyd.base.problems import Faults
     from fastlloyd.cli import accounts, persons, recipes, requests, results
+    from fastlloyd.cli.interruption import Interruption, Stage
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.fit import FitRequest
     from fastlloyd.reports.result import Result
@@ -58,14 +59,18 @@ def fit(
         outside=outside,
         account=account,
     )
-    with Progress(as_json=output.json) as progress:
-        fit = request.prepare(faults, progress).carry_out(progress)
-    results.end(
-        Result.of_fit(fit),
-        output,
-        place,
-        fit.source,
-        with_comparison=compare_non_private,
-        remarks=accounts.remarks(fit.charged, has_noise=fit.has_noise),
-        clipped_by_range=fit.clipped_by_range,
-    )
+    with Interruption.of(account, place) as interruption:
+        with Progress(as_json=output.json) as progress:
+            prepared = request.prepare(faults, progress)
+            interruption.stage = Stage.RUNNING
+            fit = prepared.carry_out(progress)
+        interruption.stage = Stage.OVER
+        results.end(
+            Result.of_fit(fit),
+            output,
+            place,
+            fit.source,
+            with_comparison=compare_non_private,
+            remarks=accounts.remarks(fit.charged, has_noise=fit.has_noise),
+            clipped_by_range=fit.clipped_by_range,
+        )

@@ -355,11 +355,21 @@ class _Joining(NamedTuple):
             ) from None
         if outcome is None:
             raise (
-                network.stopped(as_json=as_json) if beside is None else beside.gone(as_json=as_json)
+                network.stopped(self._kept(party), as_json=as_json)
+                if beside is None
+                else beside.gone(as_json=as_json)
             )
         if isinstance(outcome, Ended) and party.outcome is None:
             raise network.turned_away(outcome.reason, as_json=as_json)
         return outcome
+
+    def _kept(self, party: "DurableClient") -> str:
+        """Return a sentence with what a run that continues later has charged and written."""
+        n, of = party.charged
+        return (
+            f"The ledger has charged {n} of the {of} exchanges of this run to data set"
+            f" {self.client.request.account.dataset.name!r}, and no result was written."
+        )
 
     def _keep_unfinished(self, party: "DurableClient", ended: "Ended") -> typer.Exit:
         """Write the unfinished result, if there is one, and print why the run ended; return the

@@ -42,6 +42,10 @@ StoreFile = Annotated[
 JsonLog = Annotated[bool, in_output("--json", help="Write the log as JSON, one object per line.")]
 
 SHOWN_CLIENTS = 12
+KEPT = (
+    "The store keeps the masked sums of the rounds so far; a server spends no epsilon and writes no"
+    " result."
+)
 
 
 def serve(
@@ -65,7 +69,7 @@ def serve(
     address = network.address_to_listen_at(agreed, listen)
     network.warn_of(agreed, as_json=json)
     if (code := run(agreed, identity, key, address, store, as_json=json)) == network.STOPPED:
-        raise network.stopped(as_json=json)
+        raise network.stopped(KEPT, as_json=json)
     raise typer.Exit(code)
 
 

@@ -67,6 +67,7 @@ def simulate(
     """
     from fastlloyd.base.problems import Faults
     from fastlloyd.cli import accounts, persons, recipes, requests, results
+    from fastlloyd.cli.interruption import Interruption, Stage
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.simulate import SimulateRequest
     from fastlloyd.reports.result import Result
@@ -95,14 +96,18 @@ def simulate(
         outside=outside,
         account=account,
     )
-    with Progress(as_json=output.json) as progress:
-        simulated = request.prepare(faults, progress).carry_out(progress)
-    result = Result.of_run(simulated.plan, simulated.run)
-    results.end(
-        result,
-        output,
-        place,
-        simulated.source,
-        with_comparison=compare_non_private,
-        remarks=accounts.remarks(simulated.charged, has_noise=result.has_noise),
-    )
+    with Interruption.of(account, place) as interruption:
+        with Progress(as_json=output.json) as progress:
+            prepared = request.prepare(faults, progress)
+            interruption.stage = Stage.RUNNING
+            simulated = prepared.carry_out(progress)
+        interruption.stage = Stage.OVER
+        result = Result.of_run(simulated.plan, simulated.run)
+        results.end(
+            result,
+            output,
+            place,
+            simulated.source,
+            with_comparison=compare_non_private,
+            remarks=accounts.remarks(simulated.charged, has_noise=result.has_noise),
+        )

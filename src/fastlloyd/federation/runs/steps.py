@@ -155,6 +155,12 @@ class DurableParty(Generic[Session]):
         return self._session
 
     @property
+    def charged(self) -> tuple[int, int]:
+        """Number of exchanges of the run that are charged, and number of all that are reserved."""
+        run = self._store.history.runs.get(self._run_id)
+        return (0, 0) if run is None else (len(run.charged), run.n_exchanges)
+
+    @property
     def may_begin_again(self) -> bool:
         """Return whether the run has ended for this party at no cost, so the plan can be used
         again.

@@ -1,0 +1,74 @@
+"""Interruption of a job by Ctrl-C: the sentences that say what was spent and written until then."""
+
+import enum
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fastlloyd.base.files import free_name
+from fastlloyd.cli import accounts
+from fastlloyd.cli.failures import Interrupted
+from fastlloyd.cli.results import Destination
+from fastlloyd.errors import FastLloydError
+from fastlloyd.jobs.account import BudgetAccount
+
+
+class Stage(enum.Enum):
+    """Stage of a job: nothing is charged before RUNNING, and nothing is released before OVER."""
+
+    PREPARING = "preparing"
+    RUNNING = "running"
+    OVER = "over"
+
+
+class Interruption:
+    """Context of a job, which adds what was spent and written to an interruption.
+
+    account : account that is charged, or None.
+    path : file or folder for the result, or None.
+    stage : stage of the job, kept up to date by the command.
+    """
+
+    def __init__(self, account: BudgetAccount | None, path: Path | None) -> None:
+        self._account, self._path, self._before = account, path, _version(path)
+        self.stage = Stage.PREPARING
+
+    @classmethod
+    def of(cls, account: BudgetAccount | None, place: Destination) -> Self:
+        """Return the context of a job whose result goes to this destination."""
+        folder = place.folder
+        return cls(account, free_name(folder) if folder is not None and place.is_new else folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            raise Interrupted(" ".join((*self._spent(), self._written()))) from None
+
+    def _spent(self) -> list[str]:
+        if self.stage is Stage.PREPARING:
+            return ["Nothing was spent."]
+        said = ["The run was over, and its epsilon is spent."] if self.stage is Stage.OVER else []
+        if self._account is None:
+            return [*said, "No ledger counts this run."]
+        with suppress(FastLloydError):
+            return [*said, *map(accounts.spent, self._account.present())]
+        return [*said, "To see what was spent, run `fastlloyd ledger show`."]
+
+    def _written(self) -> str:
+        if self._path is not None and self._before != _version(self._path):
+            return f"The result was written to {self._path}."
+        return "No result was written."
+
+
+def _version(path: Path | None) -> tuple[int, int] | None:
+    """Return numbers that change if a file or folder is replaced, or None if there is none."""
+    try:
+        found = None if path is None else path.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_mtime_ns)
