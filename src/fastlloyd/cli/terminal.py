@@ -5,7 +5,7 @@ No number is broken or cut in a table; one that is too wide has its rows and col
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,6 +91,26 @@ def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
         screen.print(f"{columns[0].heading} {row[0]}:")
         for column, cell in zip(columns[1:], row[1:], strict=True):
             screen.print(f"  {column.heading}: {cell}")
+
+
+def show_values(screen: Console, title: str, values: Mapping[str, str]) -> None:
+    """Print names and values: with a frame on a terminal, and elsewhere each line of a value
+    unbroken.
+    """
+    if not screen.is_terminal:
+        screen.print(title)
+        width = max(map(cell_len, values), default=0) + _FRAME - 1
+        for name, value in values.items():
+            lines = value.split("\n")
+            for heading, line in zip([name, *[""] * (len(lines) - 1)], lines, strict=True):
+                screen.print(f"{heading.ljust(width)}{line}".rstrip(), soft_wrap=True)
+        return
+    table = Table(title=title, show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    for name, value in values.items():
+        table.add_row(name, value)
+    screen.print(table)
 
 
 def _print_table(

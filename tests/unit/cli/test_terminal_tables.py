@@ -97,6 +97,17 @@ def test_a_frame_is_drawn_on_a_terminal_only(width: int) -> None:
     assert all(line == line.rstrip() for line in lines)
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_values_have_a_frame_on_a_terminal_and_are_unbroken_elsewhere(is_terminal: bool) -> None:
+    text = io.StringIO()
+    console = Console(file=text, width=40, color_system=None, force_terminal=is_terminal)
+    terminal.show_values(console, "a title", {"digest": "0f" * 32, "parties": "a\nb"})
+    lines = text.getvalue().splitlines()
+    plain = ["a title", "digest   " + "0f" * 32, "parties  a", "         b"]
+    assert (lines == plain) != is_terminal
+    assert any("│" in line for line in lines) == is_terminal
+
+
 def test_a_table_that_fits_is_one_and_its_headings_are_whole() -> None:
     columns = [
         Column(heading="cluster", cells=["1"]),

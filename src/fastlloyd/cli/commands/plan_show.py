@@ -22,10 +22,7 @@ Json = Annotated[bool, in_output("--json", help="Print the plan as JSON.")]
 
 def show(file: PlanFile, json: Json = False) -> None:
     """Show the contents of a plan in a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from fastlloyd.cli import screen
+    from fastlloyd.cli import screen, terminal
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.facts import said
     from fastlloyd.reports.plan_facts import plan_cautions
@@ -35,12 +32,7 @@ def show(file: PlanFile, json: Json = False) -> None:
         print_json(_for_machines(plan))
         return
     screen.warn(said(plan_cautions(plan), plan.mechanism.unit))
-    table = Table(title=f"{file}", show_header=False)
-    table.add_column()
-    table.add_column(overflow="fold")
-    for name, value in (_of_mechanism(plan) | _of_parties(plan)).items():
-        table.add_row(name, value)
-    Console(markup=False, highlight=False, emoji=False).print(table)
+    terminal.show_values(terminal.console(), f"{file}", _of_mechanism(plan) | _of_parties(plan))
 
 
 def _of_mechanism(plan: "Plan") -> dict[str, str]:
