@@ -1,6 +1,7 @@
-"""Federated and central k-means clustering with differential privacy and masked secure aggregation.
+"""Federated and central k-means clustering with differential privacy, and with secure aggregation
+of masked sums.
 
-Importing the package is cheap: a name is loaded when it is first used.
+Importing the package is cheap. A name is loaded when it is first used.
 """
 
 import importlib

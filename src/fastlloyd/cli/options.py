@@ -15,7 +15,7 @@ NETWORK, HOST, OUTPUT = "Network", "Host", "Output"
 
 
 def _panel(name: str) -> Callable[..., Any]:
-    """Return an option in the part of the help with this name."""
+    """Return a function that makes an option in the group of the help with this title."""
     return functools.partial(typer.Option, rich_help_panel=name)
 
 
@@ -235,7 +235,7 @@ ValueRange = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerOptions:
-    """Options that name the data set to charge, and its ledger."""
+    """Options that name the data set that a run is charged to, and its ledger."""
 
     dataset: Annotated[
         str | None,
@@ -256,7 +256,9 @@ class LedgerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FederationOptions:
-    """Options of a federation: the party that adds noise, missing clients, curious parties."""
+    """Options of a federation: the party that adds noise, the number of clients that may be
+    missing, and the number that may pool what they see.
+    """
 
     trust: Annotated[
         str | None,
@@ -323,7 +325,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultOptions(OutputOptions):
-    """Options of the output of a run, whose result is kept nowhere else."""
+    """Options for the output of a run. The result is stored nowhere else."""
 
     out: Annotated[
         Path | None,

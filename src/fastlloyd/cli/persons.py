@@ -1,4 +1,6 @@
-"""From options to whose rows are protected together, and from a column of ids to who answers."""
+"""Options about persons: the persons whose rows are protected together, from --unit or from a
+column of ids.
+"""
 
 import enum
 
@@ -8,15 +10,20 @@ from fastlloyd.mechanisms.persons import Persons
 
 
 class UnitKind(enum.Enum):
-    """Unit of protection and counting."""
+    """Unit that is protected and counted."""
 
     RECORD = "record"
     PERSON = "person"
 
 
 def given_persons(unit: str, name: str | None, max_clients: int | None) -> Persons | None:
-    """Return the persons that `--unit` protects, or None for single records. Raises PlanError for
-    an option without effect.
+    """Return the persons that a plan protects, or None if it protects single records.
+
+    unit : text of --unit.
+    name : text of --unit-name, or None.
+    max_clients : number in --max-clients-per-person, or None.
+
+    Raises PlanError if an option is missing, or has no effect.
     """
     if choose(UnitKind, unit, "unit") is UnitKind.PERSON:
         if max_clients is None:
@@ -38,10 +45,14 @@ def given_persons(unit: str, name: str | None, max_clients: int | None) -> Perso
 def persons_in(
     column: str | None, name: str | None, max_clients: int | None = None
 ) -> Persons | None:
-    """Return the persons whose ids a column of the records contains, or None without a column.
-    Raises PlanError.
+    """Return the persons that a run on a file protects, or None if it protects single records.
 
-    max_clients None: each person is at one client.
+    column : column of ids, or None.
+    name : text of --unit-name, or None.
+    max_clients : number in --max-clients-per-person. None means that each person has rows at one
+        client.
+
+    Raises PlanError if an option has no effect without a column.
     """
     for option, value in (("--unit-name", name), ("--max-clients-per-person", max_clients)):
         if column is None and value is not None:

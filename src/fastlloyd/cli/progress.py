@@ -1,4 +1,4 @@
-"""Events of a job on the terminal: a bar where there is a screen, else a line now and then."""
+"""Show the events of a job: as a bar on a terminal, otherwise as a line now and then."""
 
 import sys
 import time
@@ -37,9 +37,9 @@ LOG_SECONDS: Final = 10.0
 
 
 class Progress:
-    """Watch of one job; a context that takes the bar away in the end.
+    """Context manager that shows the events of one job. The bar disappears at the end.
 
-    as_json : the result goes to a program. Then no exact number is shown.
+    as_json : whether the result goes to a program. Exact numbers are then not shown.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
@@ -139,6 +139,6 @@ class Progress:
 
 
 def is_large(run: AnyRun) -> bool:
-    """Return whether the rounds of a run take long enough to be watched."""
+    """Return whether a run takes long enough to show its progress."""
     k = run.n_clusters if isinstance(run, Mechanism) else 1
     return run.n_records * k * run.domain.n_features * run.n_rounds >= LARGE_WORK

@@ -1,4 +1,4 @@
-"""Findings of a rehearsal of `join`, for people and as JSON."""
+"""Show the findings of a rehearsal of `join`, for people and as JSON."""
 
 import typer
 
@@ -11,7 +11,7 @@ from fastlloyd.jobs.client import Rehearsal, pass_seconds_to_ask_for
 
 
 def print_ready(plan: Plan, client: str, address: str, found: Rehearsal) -> None:
-    """Print a rehearsal as JSON."""
+    """Print the findings of a rehearsal as JSON."""
     limits = found.limits
     ready = {
         "ready": True,
@@ -27,7 +27,7 @@ def print_ready(plan: Plan, client: str, address: str, found: Rehearsal) -> None
 
 
 def say_ready(plan: Plan, address: str, found: Rehearsal) -> None:
-    """Say that all is ready, and how long a pass took."""
+    """Print that everything is ready, and how long one pass over the records took."""
     typer.echo(
         f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate"
         f" fit the plan, and the server at {address} serves it. Nothing was spent."
@@ -36,7 +36,7 @@ def say_ready(plan: Plan, address: str, found: Rehearsal) -> None:
 
 
 def say_limits(dataset: str, limits: list[Limit]) -> None:
-    """Say that the run fits the limits of the data set."""
+    """Print that the run fits the limits of the data set, or that the data set has no limit."""
     for limit in limits:
         persons = "" if limit.speaks_of is None else f" for {limit.speaks_of}"
         typer.echo(

@@ -1,4 +1,4 @@
-"""From options of commands to the requests of jobs."""
+"""Turn the options of commands into requests for jobs."""
 
 import math
 from dataclasses import asdict
@@ -35,7 +35,10 @@ def given_files(
     faults: Faults,
     recipe: Using | None = None,
 ) -> FileSource:
-    """Return where the records are, by the options."""
+    """Return the source of the records that the options name.
+
+    faults : collection that receives a fault in --columns.
+    """
     features = faults.value(
         None,
         lambda: None if columns is None or recipe is not None else parse_columns(columns),
@@ -54,7 +57,7 @@ def given_files(
 def given_guarantee(
     options: GuaranteeOptions, persons: Persons | None, public_seed: str | None = None
 ) -> GuaranteeChoices:
-    """Return the choices of a run that finds bounds, by the options."""
+    """Return the choices of a run that finds bounds, from its options."""
     return GuaranteeChoices(**asdict(options), persons=persons, public_seed=public_seed)
 
 
@@ -64,7 +67,12 @@ def given_clustering(
     value_range: str | None = None,
     bounds: StatedBounds | None = None,
 ) -> ClusteringChoices:
-    """Return the choices of a clustering, by the options."""
+    """Return the choices of a clustering, from its options.
+
+    persons : protected persons, or None for records.
+    value_range : text of --range, or None.
+    bounds : bounds, or None to take them from the options.
+    """
     share = options.loss_share
     renamed = {
         "estimate_loss": options.loss,
@@ -87,12 +95,14 @@ def given_clustering(
 
 
 def stated_cap(n_records: str | None) -> int | None:
-    """Return the cap that an option states, or None. Raises PlanError."""
+    """Return the cap on records that an option states, or None. Raises PlanError."""
     return GuaranteeChoices(n_records=n_records).cap
 
 
 def stated(text: str | None) -> StatedBounds | None:
-    """Return bounds as an option states them."""
+    """Return the bounds in the text of an option: a word such as "private", or text that is read
+    later.
+    """
     return text if text is None or text in (FROM_DATA, PRIVATE) else BoundsText(text)
 
 
@@ -102,13 +112,16 @@ def chosen_algorithm(options: MechanismOptions) -> AnyAlgorithm:
 
 
 def given_federation(options: FederationOptions) -> FederationChoices:
-    """Return the choices of a federation, by the options."""
+    """Return the choices of a federation, from its options."""
     return FederationChoices(**asdict(options))
 
 
 def given_account(options: LedgerOptions, by: str) -> BudgetAccount | None:
-    """Return the account of the data set that is named, if any. Raises BudgetError for what cannot
-    be a name, or for an option without effect.
+    """Return the account of the data set that the options name, or None if they name none.
+
+    by : name of the command.
+
+    Raises BudgetError if the name cannot be used, or if an option has no effect without --dataset.
     """
     if options.dataset is not None:
         return BudgetAccount(given_dataset(options.dataset, options), options.ledger, by=by)
@@ -125,8 +138,9 @@ def given_account(options: LedgerOptions, by: str) -> BudgetAccount | None:
 
 
 def given_dataset(name: str, options: LedgerOptions) -> DataSet:
-    """Return the data set of that name, with what else the options say of it. Raises BudgetError
-    for what cannot be a name.
+    """Return the data set with this name and the properties in the options.
+
+    Raises BudgetError if the name cannot be used.
     """
     return DataSet(
         name=name,

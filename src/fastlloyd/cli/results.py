@@ -1,4 +1,4 @@
-"""Result of a run: the folder it goes to, the files there, the screen, and JSON for programs."""
+"""Show and store the result of a run: the folder, its files, the screen, and JSON for programs."""
 
 import re
 import time
@@ -64,8 +64,10 @@ COMPARED = (
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """Destination of a result.
 
-    folder : None if nothing is written. is_new : whether we chose the name of the folder, so that
-        it changes if it exists.
+    folder : folder for the files, or None if nothing is written.
+    is_new : whether the command chose the name of the folder. If the folder exists, another name is
+        taken.
+    force : whether an earlier result in the folder is replaced.
     """
 
     folder: Path | None
@@ -73,7 +75,12 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
 
     def write(self, contents: Mapping[str, bytes]) -> list[Path]:
-        """Write the files and return their paths, or none without a folder. Raises OutputError."""
+        """Write the files, and return their paths. Without a folder, return an empty list.
+
+        contents : content of each file by its name.
+
+        Raises OutputError.
+        """
         if self.folder is None:
             return []
         if self.is_new:
@@ -85,9 +92,9 @@ NOWHERE = Destination(folder=None)
 
 
 def named(options: OutputOptions) -> Destination:
-    """Return the folder in the options, if there is one.
+    """Return the folder in --out, or no folder without --out.
 
-    Raises OutputError, before anything is computed, if it cannot be written.
+    Raises OutputError before anything is computed, if the folder cannot be written.
     """
     if options.out is None:
         if options.plot_data or options.force:
@@ -101,10 +108,15 @@ def named(options: OutputOptions) -> Destination:
 
 
 def of_run(options: ResultOptions, data: str, n_clusters: int) -> Destination:
-    """Return the folder in the options, or a new one in the working directory, because a run spends
-    epsilon.
+    """Return the folder in --out, or a new folder in the working directory, or no folder with
+    --no-out.
 
-    Raises OutputError, before anything is computed, if it cannot be written.
+    A run spends epsilon, so its result is kept by default.
+
+    data : name of the data file, for the name of a new folder.
+    n_clusters : number of clusters, for the name of a new folder.
+
+    Raises OutputError before anything is computed, if the folder cannot be written.
     """
     if options.no_out and options.out is not None:
         raise OutputError(
@@ -121,7 +133,7 @@ def of_run(options: ResultOptions, data: str, n_clusters: int) -> Destination:
 
 
 def check_comparison(options: MechanismOptions) -> None:
-    """Raise PlanError for a comparison of Lloyd's algorithm with itself."""
+    """Raise PlanError if Lloyd's algorithm would be compared with itself."""
     if chosen_algorithm(options).noise is Noise.NONE:
         raise PlanError(
             "--compare-non-private compares a private algorithm with lloyd; choose a private"
@@ -139,9 +151,17 @@ def end(
     remarks: Sequence[str] = (),
     clipped_by_range: Clipped | None = None,
 ) -> None:
-    """Write the result of `fit` or `simulate` and show it, then the remarks.
+    """Write and show the result of `fit` or `simulate`, then the remarks.
 
-    source : of the records. One that cannot be written is shown, then OutputError is raised.
+    A result that cannot be written is shown before OutputError is raised.
+
+    result : result of the run.
+    output : options of the output.
+    place : destination of the files.
+    source : source of the records.
+    with_comparison : whether to compare with Lloyd's algorithm, without privacy.
+    remarks : sentences to print at the end.
+    clipped_by_range : numbers of values that --range clipped, or None.
     """
     taken = result.leaks if result.has_noise else ()
     screen.warn(
@@ -195,10 +215,12 @@ def write(
     records: Records,
     more: Mapping[str, bytes] | None = None,
 ) -> list[Path]:
-    """Write the output folder, if there is one, before anything is shown, so that a reader who
-    stops loses nothing.
+    """Write the output folder if there is one, and return the paths of its files.
 
-    `more` are files beside those of the result, by name; `result.FILES` lists them too.
+    Call it before anything is shown, so that a reader who stops loses nothing.
+
+    records : records for the picture, with --plot-data.
+    more : further files by name. `run_result.FILES` must contain their names.
     """
     if place.folder is None:
         return []
@@ -227,7 +249,7 @@ def for_machines(
     paths: Sequence[Path],
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print the result, and `more`, to stdout if --json is given."""
+    """Print the result and the entries in `more` as JSON to stdout, if --json is given."""
     if options.json:
         terminal.print_json(
             result.summary() | dict(more or {}) | {"files": [str(path) for path in paths]}
@@ -243,7 +265,7 @@ def show(result: RunResult, options: OutputOptions) -> None:
 
 
 def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> None:
-    """Print the folder of the result, or `nothing` if it was not written."""
+    """Print the folder of the result, or the sentence `nothing` if the result was not written."""
     console = terminal.console(stderr=options.json)
     if paths:
         console.print(
@@ -255,8 +277,9 @@ def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> No
 
 
 def holds_run(folder: Path | None, plan: Plan) -> bool:
-    """Return whether the folder contains files of this run, left by a process that was killed right
-    after.
+    """Return whether the folder contains the files of this run.
+
+    A process may have written them and then have been killed.
     """
     if folder is None or not any(
         all((folder / name).is_file() for name in names) for names in _OF_RUNS
@@ -274,7 +297,7 @@ def files_there(folder: Path) -> list[Path]:
 
 
 def written_before(folder: Path | None, contents: Mapping[str, bytes]) -> list[Path]:
-    """Return the files of the folder if they are equal to the contents, or none."""
+    """Return the files in the folder if their contents equal `contents`, or an empty list."""
     try:
         if folder is None or any(
             (folder / name).read_bytes() != contents[name]
@@ -287,10 +310,10 @@ def written_before(folder: Path | None, contents: Mapping[str, bytes]) -> list[P
 
 
 def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
-    """Return the result of this run as `--json` prints it if the folder holds all of it, None
-    otherwise.
+    """Return the finished result of this run as `--json` prints it, or None if the folder lacks a
+    part of it.
 
-    The store of a run that is over has wiped what was in it: only the folder holds the result.
+    A store deletes the content of a finished run, so only the folder has the result.
     """
     if folder is None or not holds_run(folder, plan):
         return None
@@ -310,8 +333,9 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
 
 
 def _found_before(folder: Path, privacy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored result as `RunResult.found` has it. Raises if files are missing or do not
-    belong together.
+    """Return a stored result in the form of `RunResult.found`.
+
+    Raises an error if files are missing, or do not belong together.
     """
     if (folder / BOUNDS).is_file():
         return {

@@ -1,4 +1,4 @@
-"""Output of commands: warnings, notes for the owner only, and a result in words and tables."""
+"""Print warnings, notes for the owner of the records, and results in words and tables."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +33,7 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def of_workers(engine: str, n_workers: int) -> str:
-    """Print that workers on other machines handle the records."""
+    """Return a sentence about the workers on other machines that handle the records."""
     return (
         f"Engine: {engine}, {n_workers} worker{'s' * (n_workers != 1)}. Scheduler, workers, their"
         " logs and disks handle your records and exact sums: they must be yours alone."
@@ -46,17 +46,18 @@ def on_stderr(sentence: str) -> None:
 
 
 class OwnersScreen(NamedTuple):
-    """Notes with exact numbers for the owner of the records: the only way for commands to print
-    them.
+    """Notes with exact numbers for the owner of the records. Commands print exact numbers nowhere
+    else.
 
-    as_json : print nothing, because others may read stderr in a log. say : prints a sentence.
+    as_json : whether to print nothing, because others may read stderr in a log.
+    say : function that prints a sentence.
     """
 
     as_json: bool
     say: Callable[[str], None] = on_stderr
 
     def left_out(self, n: int) -> None:
-        """Print how many records had missing cells."""
+        """Print the number of records that were left out because of missing cells."""
         self.counted(
             n,
             "1 of your records has missing cells and was left out",
@@ -64,9 +65,12 @@ class OwnersScreen(NamedTuple):
         )
 
     def clipped(self, found: Clipped, features: Sequence[str], *, ends: str = "the bounds") -> None:
-        """Print how many records the bounds clipped, and the features with many clipped values.
+        """Print the number of records with clipped values, and the features with many clipped
+        values.
 
-        ends : name of the ends that values are clipped to, for messages.
+        found : numbers of clipped values.
+        features : names of the features.
+        ends : name of the limits in the message, such as "the bounds".
         """
         n = found.n_outside
         self.counted(
@@ -82,7 +86,7 @@ class OwnersScreen(NamedTuple):
             )
 
     def counted(self, n: int, one: str, many: str) -> None:
-        """Print the clause for one record or for many, unless n is 0."""
+        """Print a note, unless n is 0: the clause `one` for one record, or `many` for several."""
         if n:
             said = one if n == 1 else many
             self._tell(f"Note: {said}. This number is exact: keep it to yourself.")
@@ -106,7 +110,7 @@ def show(screen: Console, result: RunResult) -> None:
 
 
 def rounds(result: RunResult) -> list[str]:
-    """Return a line for each round of a federated run with its clients; no lines for one
+    """Return a line with the clients of each round of a federated run, or an empty list for one
     organisation.
     """
     if result.plan is None:
@@ -157,7 +161,7 @@ def show_centroids(screen: Console, result: Result) -> None:
 
 
 def show_bounds(screen: Console, result: BoundsResult) -> None:
-    """Print a table of the bounds, with enough digits to tell them apart."""
+    """Print a table of the bounds, with enough digits to distinguish them."""
     lower, upper = zip(*result.ends.values(), strict=True)
     places = [
         precision.decimals((high - low) / 100) or 0 for low, high in zip(lower, upper, strict=True)
@@ -180,7 +184,7 @@ def _counted(m: Mechanism) -> str:
 
 
 def show_comparison(console: Console, exact: "Comparison") -> None:
-    """Print exact figures of both algorithms on the owner's screen, and their meaning."""
+    """Print exact numbers that compare both algorithms, and their meaning, for the owner only."""
     noisy, plain = exact.with_noise, exact.without_noise
     console.print(
         f"{NOT_PRIVATE}, for the owner of the records only: {noisy.algorithm} against lloyd without"

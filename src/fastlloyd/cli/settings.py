@@ -1,4 +1,4 @@
-"""From options and files to the parts of a plan."""
+"""Turn options and files into the parts of a plan."""
 
 import dataclasses
 import enum
@@ -50,7 +50,7 @@ _MAX_BYTES = 1 << 16  # of certificates and their chain
 
 
 class PlanKind(enum.Enum):
-    """Purpose of a plan."""
+    """Kind of a plan: its run finds clusters, or bounds."""
 
     CLUSTERING = "clustering"
     BOUNDS = "bounds"
@@ -62,7 +62,12 @@ def check_kind(
     value_range: str | None,
     bounds: StatedBounds | None,
 ) -> None:
-    """Raise PlanError for missing or useless options of a plan of this kind."""
+    """Raise PlanError if an option is missing, or has no effect, in a plan of this kind.
+
+    kind : text of --kind.
+    value_range : text of --range, or None.
+    bounds : bounds from --bounds or --recipe, or None.
+    """
     if choose(PlanKind, kind, "kind") is PlanKind.CLUSTERING:
         if options.n_clusters is None:
             raise PlanError("--n-clusters is missing (number of clusters); --help says more")
@@ -123,8 +128,9 @@ def planned(
 
 
 def read_plan(file: Path) -> Plan:
-    """Return the plan in a file. Raises PlanError, which for another kind of file names that
-    kind.
+    """Return the plan in a file.
+
+    Raises PlanError. If the file is of another kind, the message names that kind.
     """
     text = load_text(file)
     for heading, what in _NO_PLANS.items():
@@ -139,7 +145,11 @@ def read_plan(file: Path) -> Plan:
 
 
 def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Client, ...]:
-    """Return the clients: first NAME:CAP, for simulations only, then FILE:CAP, which can join.
+    """Return the clients of a plan: first those in `clients`, then those in `members`.
+
+    clients : texts NAME:CAP, for simulations only.
+    members : texts FILE:CAP with a public file, for clients that can join over a network.
+
     Raises PlanError.
     """
     if not (clients or members):
@@ -158,8 +168,9 @@ def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Clien
 
 
 def given_server(network: NetworkOptions, before: Server | None = None) -> Server:
-    """Return the server in the options. An omitted value is taken from `before`, if there is
-    one.
+    """Return the server in the options.
+
+    before : server of an earlier plan, which supplies omitted values, or None.
     """
     known = Server() if before is None else before
     address = known.address if network.address is None else network.address
@@ -169,8 +180,8 @@ def given_server(network: NetworkOptions, before: Server | None = None) -> Serve
 
 
 def check_complete(clients: Sequence[Client], server: Server) -> None:
-    """Raise PlanError, naming the option, if these parties lack anything for a run over a
-    network.
+    """Raise PlanError if clients or server lack anything for a run over a network. The message
+    names the option.
     """
     alone = "or pass --simulation for a plan that is run only in one process or over MPI"
     if not server.certificate:
@@ -188,7 +199,9 @@ def check_complete(clients: Sequence[Client], server: Server) -> None:
 
 
 def given_authority(network: NetworkOptions) -> str | None:
-    """Return the certificate of the authority, base64 of DER, or None. Raises IdentityError."""
+    """Return the certificate of the authority in the options (base64 of DER), or None. Raises
+    IdentityError.
+    """
     if network.authority is None:
         return None
     found = load_certificates(network.authority)
@@ -202,8 +215,9 @@ def given_authority(network: NetworkOptions) -> str | None:
 
 
 def load_certificates(path: Path) -> list[str]:
-    """Return the certificates of a PEM or DER file, base64 of DER, unchecked. Raises
-    IdentityError.
+    """Return the certificates in a PEM or DER file, each as base64 of DER. They are not checked.
+
+    Raises IdentityError if the file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -213,7 +227,9 @@ def load_certificates(path: Path) -> list[str]:
 
 
 def given_study(study: StudyOptions) -> Study | None:
-    """Return the purpose of the plan in words, or None if there are none. Raises PlanError."""
+    """Return the study with its purpose and responsible people, or None if no option names any.
+    Raises PlanError.
+    """
     given = {
         "name": study.study,
         "purpose": study.purpose,
@@ -224,12 +240,18 @@ def given_study(study: StudyOptions) -> Study | None:
 
 
 def given_positions(network: NetworkOptions) -> list[Positions]:
-    """Return the positions of clients' stores in the named files. Raises PlanError."""
+    """Return the positions of clients' stores in the files that the options name.
+    Raises PlanError.
+    """
     return [Positions.load(path) for path in network.positions or ()]
 
 
 def given_timeouts(network: NetworkOptions, usual: Timeouts) -> dict[str, int]:
-    """Return the seconds per step that are given, or follow from the time of a pass."""
+    """Return the timeouts, by step, that differ from the usual ones: those in options, and those
+    that a long pass needs.
+
+    usual : timeouts for runs with short passes.
+    """
     longer = asdict(usual.for_passes(network.pass_seconds or 0)).items() - asdict(usual).items()
     given = {step: getattr(network, f"{step}_timeout") for step in STEPS}
     return dict(longer) | {step: seconds for step, seconds in given.items() if seconds is not None}

@@ -1,7 +1,6 @@
-"""Output on the terminal: tables that fit narrow screens too, JSON for programs, and something that
-moves.
+"""Print on the terminal: tables that fit narrow screens, JSON for programs, and progress.
 
-No number is broken or cut in a table; one that is too wide has its rows and columns swapped.
+A table never breaks or cuts a number. If a number is too wide, rows and columns are swapped.
 """
 
 import sys
@@ -29,7 +28,7 @@ _FRAME = 3  # a line and two spaces for each column
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console for people: it prints names as they are, never as markup."""
+    """Return the console for people. It prints names unchanged, and never reads them as markup."""
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
@@ -40,8 +39,8 @@ def print_json(content: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Column of a table: a heading, which may break between words, and cells, which may not; or
-    text, which may.
+    """Column of a table. The heading may break between words. Cells may break only if `is_text` is
+    set.
     """
 
     heading: str
@@ -51,13 +50,14 @@ class Column:
 
     @property
     def natural(self) -> int:
-        """Return the width that breaks nothing."""
+        """Return the width at which nothing breaks."""
         return max(map(cell_len, (self.heading, *self.cells)))
 
     @property
     def least(self) -> int:
-        """Return the width that breaks no cell, no word of a heading and no short heading, and text
-        rarely.
+        """Return the width at which no cell, no word of the heading and no short heading breaks.
+
+        Cells with text may break at this width if they are long.
         """
         if self.is_text:
             return min(self.natural, _TEXT)
@@ -68,18 +68,18 @@ class Column:
 
     @property
     def narrowest(self) -> int:
-        """Return the width that breaks no cell and no word of a heading."""
+        """Return the width at which no cell and no word of the heading breaks."""
         return (
             self.least if self.is_text else max(map(cell_len, (*self.heading.split(), *self.cells)))
         )
 
 
 def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
-    """Print a table: with a frame on a terminal, and elsewhere as plain aligned text, in which a
-    dash stands for an empty cell.
+    """Print a table: with a frame on a terminal, otherwise as aligned text in which "-" marks an
+    empty cell.
 
-    If the screen is too narrow for the columns, rows and columns are swapped. If that is too wide,
-    too, each row is a list of headings and cells.
+    If the screen is too narrow, rows and columns are swapped. If it is still too narrow, each row
+    is printed as a list of headings and cells.
     """
     for shown in (columns, _transposed(columns)):
         for measure in map(attrgetter, ("natural", "least", "narrowest")):
@@ -133,7 +133,7 @@ def _print_table(
 
 
 def _transposed(columns: Sequence[Column]) -> list[Column]:
-    """Return a table with a row for each column but the first, and a column for each row."""
+    """Return the transposed table. The first column becomes the headings."""
     first, *others = columns
     names = Column(
         heading=first.heading,
@@ -154,7 +154,11 @@ def _width(widths: Sequence[int]) -> int:
 
 @contextmanager
 def moving(what: str, *, takes_long: bool = True) -> Iterator[None]:
-    """Show a moving line on a terminal during long work."""
+    """Context manager that shows a moving line on a terminal during long work.
+
+    what : text of the line.
+    takes_long : False to show nothing.
+    """
     if not (takes_long and sys.stderr.isatty()):
         yield
         return
@@ -167,7 +171,7 @@ def moving(what: str, *, takes_long: bool = True) -> Iterator[None]:
 
 @contextmanager
 def progress(*columns: "ProgressColumn", **options: Any) -> "Iterator[Progress]":
-    """Show progress on stderr until the work is done."""
+    """Context manager that shows progress on stderr until the work is done."""
     from rich.progress import Progress
 
     with Progress(*columns, console=Console(stderr=True), transient=True, **options) as shown:
@@ -175,10 +179,10 @@ def progress(*columns: "ProgressColumn", **options: Any) -> "Iterator[Progress]"
 
 
 def utc(seconds: int) -> str:
-    """Return the time on the screen, such as "2026-11-26 23:40:11 UTC"."""
+    """Return a time for people, such as "2026-11-26 23:40:11 UTC"."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def iso(seconds: int) -> str:
-    """Return the time for programs, as ISO 8601, such as "2026-11-26T23:40:11Z"."""
+    """Return a time for programs, in ISO 8601, such as "2026-11-26T23:40:11Z"."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"

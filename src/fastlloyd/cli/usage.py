@@ -1,5 +1,6 @@
-"""Dataclasses of options as parameters of a command. Options as they were typed: one that cannot be
-meant is refused in one sentence that names the option and what it takes.
+"""Parse command lines strictly. Dataclasses of options become parameters of a command.
+
+A wrong option is refused in one sentence, which names the option and the values that it takes.
 """
 
 import dataclasses
@@ -54,7 +55,7 @@ _TOLD_BY_THE_FILE = {
 
 
 class Group(TyperGroup):
-    """Commands under one name."""
+    """Group of commands under one name."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
@@ -85,8 +86,8 @@ BEFORE = "fastlloyd.before"
 
 
 class Command(TyperCommand):
-    """A command that takes every option once, reads numbers strictly, and says in plain words all
-    that is wrong with its options.
+    """Command that takes every option once, reads numbers strictly, and reports all faults of its
+    options together.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -100,7 +101,7 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line. Raises `UsageError`, or `Problems` for several faults."""
+        """Parse the command line. Raises `UsageError` for one fault, or `Problems` for several."""
         with _saying_what_is_wrong(self.params):
             given, left, order = self.make_parser(ctx).parse_args(args=list(args))
             _refuse_repeated(order)
@@ -114,7 +115,10 @@ class Command(TyperCommand):
 
 @contextmanager
 def _saying_what_is_wrong(options: Sequence[Any]) -> Iterator[None]:
-    """Replace an error about an option by one in our words. Raises `UsageError`."""
+    """Context manager that replaces click's error about an option by an error in our words.
+
+    Raises `UsageError`.
+    """
     try:
         yield
     except UsageError as error:
@@ -124,13 +128,13 @@ def _saying_what_is_wrong(options: Sequence[Any]) -> Iterator[None]:
 
 
 def _refuse(sentences: Sequence[str]) -> None:
-    """Raise Problems if there are sentences about faults of options."""
+    """Raise Problems with these sentences about faulty options, if there are any."""
     if sentences:
         raise Problems(list(map(FastLloydError, sentences)))
 
 
 def _refuse_repeated(order: Iterable[Any]) -> None:
-    """Raise UsageError for a repeated option that takes one value or a yes or no: the last would
+    """Raise UsageError if an option that may occur once is repeated. Otherwise the last value would
     silently win.
     """
     counts = Counter(
@@ -147,7 +151,9 @@ def _refuse_repeated(order: Iterable[Any]) -> None:
 
 
 def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
-    """Return a sentence for an option that does not exist, or "" for another error."""
+    """Return a sentence about an option that does not exist, or "" if the error has
+    another cause.
+    """
     if not hasattr(error, "possibilities"):
         return ""
     # as every error with possibilities has
@@ -168,8 +174,9 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
 
 
 def _wrong_use(error: Exception, options: Iterable[Any]) -> str:
-    """Return a sentence for an option without its value, or with one that it does not take, or ""
-    for another error.
+    """Return a sentence about an option that lacks its value, or has one that it does not take.
+
+    Returns "" if the error has another cause.
     """
     typed = getattr(error, "option_name", None)
     for option in options:
@@ -181,7 +188,7 @@ def _wrong_use(error: Exception, options: Iterable[Any]) -> str:
 
 
 def _missing(given: Mapping[str, Any], params: Iterable[Any]) -> Iterator[str]:
-    """Yield a sentence for each option or argument that is needed and not given."""
+    """Yield a sentence for each required option or argument that is missing."""
     for needed in params:
         if not needed.required or given.get(needed.name) not in (None, (), []):
             continue
@@ -191,7 +198,7 @@ def _missing(given: Mapping[str, Any], params: Iterable[Any]) -> Iterator[str]:
 
 
 def _bad_numbers(given: Mapping[str, Any], order: Iterable[Any], command: Any) -> Iterator[str]:
-    """Yield a sentence for each given option whose text is not the number that it takes."""
+    """Yield a sentence for each option whose text is not a number of the kind that it takes."""
     parameters = inspect.signature(command).parameters
     for option in dict.fromkeys(order):
         kind, info = _annotation(parameters[option.name].annotation)
@@ -205,7 +212,9 @@ def _bad_numbers(given: Mapping[str, Any], order: Iterable[Any], command: Any) -
 
 
 def _annotation(annotation: Any) -> tuple[type[int] | type[float] | None, Any]:
-    """Return the kind of number of a parameter, or None, and what typer knows of it."""
+    """Return the kind of number that a parameter takes (or None), and its
+    `typer.Option` (or None).
+    """
     if typing.get_origin(annotation) is not Annotated:
         return None, None
     kind, info = typing.get_args(annotation)[:2]
@@ -214,8 +223,9 @@ def _annotation(annotation: Any) -> tuple[type[int] | type[float] | None, Any]:
 
 
 def _is_number(text: str, kind: type[int] | type[float], info: Any) -> bool:
-    """Return whether the text is a number of this kind within its range, or the word inf if the
-    option takes it.
+    """Return whether the text is a number of this kind within the range of the option.
+
+    The word inf counts if the option takes it.
     """
     if text == "inf" and text in (info.metavar or "").split("|"):
         return True
@@ -227,8 +237,9 @@ def _is_number(text: str, kind: type[int] | type[float], info: Any) -> bool:
 
 
 def _left_over(left: list[str], params: Iterable[Any]) -> str:
-    """Return a sentence that names a surplus argument, for example from a pattern that the shell
-    expanded, or "".
+    """Return a sentence that names a surplus argument, or "" if there is none.
+
+    A surplus argument may come from a pattern that the shell expanded.
     """
     if not left:
         return ""
@@ -249,10 +260,10 @@ def _name(option: Any) -> str:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each dataclass parameter by its fields on the command line.
+    """Return the command with each dataclass parameter replaced by its fields.
 
-    typer reads a command's signature, so the fields, `Annotated[type, typer.Option(...)]`, become
-    keyword parameters of it.
+    typer reads the signature of a command. Each field, `Annotated[type, typer.Option(...)]`,
+    becomes a keyword parameter of the new signature.
     """
     signature = inspect.signature(command, eval_str=True)
     flat: list[inspect.Parameter] = []

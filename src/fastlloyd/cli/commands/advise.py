@@ -1,4 +1,4 @@
-"""`fastlloyd advise`: what to expect of a run, from public numbers alone. No records are read."""
+"""Command `fastlloyd advise`: forecast a run from public numbers alone. It reads no records."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -221,7 +221,7 @@ def _show(screen: Console, advice: "Advice") -> None:
 
 
 def _meaning(question: "PlannedRun", last: "Outlook") -> list[str]:
-    """Return a sentence for each kind of column of the table."""
+    """Return a sentence for each kind of column in the table."""
     many, size = question.unit.many, question.n_records / question.n_clusters
     lines = [
         f"error: how far noise moves the centroid of a typical cluster, one of {size:.0f} {many}."
@@ -265,7 +265,7 @@ def _show_table(screen: Console, advice: "Advice") -> None:
 
 
 def _show_by_clients(screen: Console, advice: "Advice") -> None:
-    """Print how the error grows if a person may be at several clients."""
+    """Print how the error grows with the number of clients that may have rows of one person."""
     columns = [Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in advice.outlooks])]
     for c, errors in advice.by_clients.items():
         columns.append(Column(heading=_count(c, "client"), cells=list(map(_percent, errors))))
@@ -277,7 +277,7 @@ def _show_by_clients(screen: Console, advice: "Advice") -> None:
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """Return the range of errors of four runs in five, or "" if it is not known."""
+    """Return the range that contains the errors of four of five runs, or "" if it is not known."""
     if low is None or high is None:
         return ""
     return (

@@ -1,6 +1,4 @@
-"""`fastlloyd assign`: which cluster of a finished clustering each of the caller's records belongs
-to. NOT PRIVATE.
-"""
+"""Command `fastlloyd assign`: find the cluster of each record in a finished result. NOT PRIVATE."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -100,8 +98,8 @@ def assign(
 
 
 class _Tally:
-    """Counts of records with values outside the bounds and with missing cells, for the owner's
-    screen only.
+    """Numbers of records with values outside the bounds, and with missing cells. They are exact,
+    for the owner only.
     """
 
     def __init__(self) -> None:
@@ -113,10 +111,15 @@ class _Tally:
 def _csv(
     fitted: "FittedClustering", blocks: "Iterable[RealArray]", tally: _Tally, *, distance: bool
 ) -> Iterator[str]:
-    """Yield the file of labels, block by block: records from 1, clusters from 0, NOT PRIVATE in
-    every row.
+    """Yield the file of labels, block by block. Every row says NOT PRIVATE.
 
-    A record with a missing cell keeps its row, without cluster and distance.
+    Records are numbered from 1, clusters from 0. A record with a missing cell has a row without
+    cluster and distance.
+
+    fitted : estimator of the result.
+    blocks : records.
+    tally : numbers of records with special values, updated here.
+    distance : whether to add the distance to the centroid.
     """
     import numpy as np
 
@@ -141,8 +144,8 @@ def _csv(
 def _labels(
     fitted: "FittedClustering", values: "RealArray", tally: _Tally, *, distance: bool
 ) -> list[str]:
-    """Return the cells of records without missing values: cluster, and the distance if asked
-    for.
+    """Return the cells of records without missing values: the cluster, and the distance if it is
+    wanted.
     """
     labels = fitted.label(values)
     tally.clipped += labels.clipped

@@ -1,5 +1,6 @@
-"""`fastlloyd bounds template | estimate`: files of bounds, to be filled in by people, or found
-privately in records.
+"""Commands `fastlloyd bounds template` and `estimate`: write files of bounds.
+
+A template has blanks that people fill in. Estimated bounds contain noise, and have a guarantee.
 """
 
 from collections.abc import Iterable, Iterator
@@ -75,9 +76,10 @@ def template(
 
 
 def _reasons(data: str, columns: Iterable[str]) -> Iterator[str]:
-    """Yield the reason why each column is left out: the error for choosing it.
+    """Yield, for each column that the template leaves out, the error that choosing the column
+    causes.
 
-    A pipe gives none, because it cannot be read again.
+    A pipe yields nothing, because it cannot be read again.
     """
     from fastlloyd.records import Missing, open_records
 
@@ -152,8 +154,10 @@ def estimate(
 
 
 def _check_out(out: Path | None, *, heading: str, force: bool) -> None:
-    """Raise OutputError for a file that cannot be written, or that would not be recognised as
-    bounds.
+    """Raise OutputError if the file of bounds cannot be written.
+
+    heading : first line of the content, by which an existing file of bounds is recognised.
+    force : whether to replace an existing file of bounds.
     """
     if out is None:
         if force:

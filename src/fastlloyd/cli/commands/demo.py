@@ -1,8 +1,9 @@
-"""`fastlloyd demo`: three hospitals cluster tumour measurements that none of them may show the
-others, over a network.
+"""Command `fastlloyd demo`: three hospitals cluster tumour measurements over a network, without
+showing them to each other.
 
-Hospitals and server are four processes on this machine, with the commands and files that four
-organisations use, or three: without a server of its own one of the hospitals hosts the run.
+Hospitals and server are four processes on this machine. They use the commands and files that four
+organisations would use. Without a separate server, one of the hospitals hosts the run, and there
+are three processes.
 """
 
 import csv
@@ -131,9 +132,11 @@ def _show(
     lloyd: "Result",
     figures: Mapping[str, Any],
 ) -> None:
-    """Print the screen of a hospital, and Lloyd without privacy beside it.
+    """Print the screen of one hospital, and next to it the result of Lloyd's algorithm without
+    privacy.
 
-    said : standard output of one hospital. paths : of the files that were written.
+    said : standard output of the hospital.
+    paths : paths of the files that were written.
     """
     from fastlloyd.cli import results, screen
     from fastlloyd.reports.outside import bullets
@@ -161,8 +164,11 @@ def _show(
 
 
 def _plan(folder: Path, domain: "Domain", host: str | None) -> "Plan":
-    """Make identities for all parties in the folder, and their plan, hosted or not; its public seed
-    is random.
+    """Make identities for all parties, and return their plan with a random public seed.
+
+    folder : folder for the identities.
+    domain : public bounds.
+    host : name of the hospital that hosts the server, or None.
     """
     from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.federation.plan.design import design_plan
@@ -190,7 +196,7 @@ def _plan(folder: Path, domain: "Domain", host: str | None) -> "Plan":
 
 
 def make_identities(folder: Path, names: Sequence[str]) -> "dict[str, PrivateIdentity]":
-    """Make an identity for each name, valid for a day, and save it as `fastlloyd keygen` does."""
+    """Make an identity for each name, as `fastlloyd keygen` does. It is valid for a day."""
     from fastlloyd.federation.identity.identity import PrivateIdentity
 
     identities = {}
@@ -201,8 +207,9 @@ def make_identities(folder: Path, names: Sequence[str]) -> "dict[str, PrivateIde
 
 
 def free_address() -> str:
-    """Return an address with a free port, below the ports that systems give to outgoing
-    connections.
+    """Return an address of this machine with a free port.
+
+    The port is below those that systems use for outgoing connections.
     """
     while True:
         port = _LOWEST_PORT + secrets.randbelow(_PORTS)
@@ -212,9 +219,10 @@ def free_address() -> str:
 
 
 def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
-    """Return the records of each hospital: equal parts of the public ones, by the public seed.
+    """Return the records of each hospital: equal parts of the public table, chosen by the public
+    seed.
 
-    They count as given, like a hospital's own; no hospital misses a round.
+    Each hospital takes its part as given, like records of its own.
     """
     import numpy as np
 
@@ -230,7 +238,7 @@ def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
 
 
 def _nicv(result: Path, table: "Table") -> float:
-    """Return the mean squared distance of a record to its centroid, in squared half widths. NOT
+    """Return the mean squared distance of a record from its centroid, in squared half widths. NOT
     PRIVATE.
     """
     import numpy as np
@@ -243,10 +251,16 @@ def _nicv(result: Path, table: "Table") -> float:
 def run_processes(
     folder: Path, plan: "Plan", parts: "Mapping[str, Table]", options: Sequence[str]
 ) -> str:
-    """Run a plan whose identities are in the folder; return the output of the first client.
+    """Run a plan with one process per party, and return the output of the first client.
 
-    Each client writes its own folder. options : further ones of the first client. Raises
-    FastLloydError if a process fails, or the clients' results differ.
+    Each client writes a folder of its own.
+
+    folder : folder with the identities.
+    plan : plan of the run.
+    parts : records of each client.
+    options : further options of the first client.
+
+    Raises FastLloydError if a process fails, or if the results of the clients differ.
     """
     from fastlloyd.reports.run_result import EXACT, PLAN
 
@@ -282,7 +296,7 @@ def run_processes(
 
 
 def write_records(path: Path, columns: Sequence[str], values: "FloatArray") -> None:
-    """Write a text file that reads back as exactly these numbers."""
+    """Write a text file of numbers. Reading it gives exactly the same numbers."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
@@ -290,8 +304,10 @@ def write_records(path: Path, columns: Sequence[str], values: "FloatArray") -> N
 
 
 def _run(folder: Path, commands: Mapping[str, Sequence[str]]) -> None:
-    """Run `fastlloyd` with each of these arguments, all at once, to the end; no process is left
-    running.
+    """Run `fastlloyd` with each of these argument lists, all at the same time, and wait until all
+    end.
+
+    No process stays running after an error.
     """
     environment = os.environ | {"COLUMNS": str(shutil.get_terminal_size().columns)}
     processes: dict[str, subprocess.Popen[bytes]] = {}

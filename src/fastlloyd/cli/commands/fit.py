@@ -1,4 +1,4 @@
-"""`fastlloyd fit`: the central model, one holder of all records."""
+"""Command `fastlloyd fit`: cluster the records of one organisation (the central model)."""
 
 from fastlloyd.cli.mechanism_options import MechanismOptions
 from fastlloyd.cli.options import (

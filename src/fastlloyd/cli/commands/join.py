@@ -1,4 +1,4 @@
-"""`fastlloyd join`: one client of a run over a network."""
+"""Command `fastlloyd join`: take part as a client in a run over a network."""
 
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -163,8 +163,11 @@ def _carry_out(
     *,
     is_rehearsal: bool,
 ) -> typer.Exit | None:
-    """Rehearse, or take part to the end; return what to raise in the end if there is no result.
-    path : of the plan.
+    """Rehearse the run, or take part to its end.
+
+    Returns the exception to raise at the end if there is no result, or None.
+
+    path : file of the plan.
     """
     from fastlloyd.cli import hosting, network
     from fastlloyd.cli.client_progress import ClientProgress
@@ -211,7 +214,7 @@ def _note_conflicts(
     *,
     is_rehearsal: bool,
 ) -> None:
-    """Note options that exclude each other or do not fit the plan."""
+    """Note options that exclude each other, or that do not fit the plan, in `faults`."""
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 
@@ -235,7 +238,7 @@ def _note_conflicts(
 
 
 def _place(output: OutputOptions, plan: "Plan") -> "Destination":
-    """Return the destination of the result: the named folder, which may contain files of this
+    """Return the destination of the result: the folder in the options. It may contain files of this
     run.
     """
     from fastlloyd.cli import results
@@ -246,7 +249,10 @@ def _place(output: OutputOptions, plan: "Plan") -> "Destination":
 
 
 class _Joining(NamedTuple):
-    """Command with its options read. beside : process of the server, if it runs here."""
+    """Run of the command `join`, with its options read.
+
+    beside : process of the server, if it runs on this machine, or None.
+    """
 
     client: "PreparedClient"
     identity: "PrivateIdentity"
@@ -262,7 +268,9 @@ class _Joining(NamedTuple):
         return self.client.plan
 
     def rehearse(self) -> None:
-        """Check ledger and server as a run would, spend nothing, and print that all is ready."""
+        """Check ledger and server as a run would, and print that all is ready. It
+        spends nothing.
+        """
         from fastlloyd.cli import readiness
 
         found = self.client.rehearse(self.progress.watch, self.progress.drive)
@@ -279,8 +287,9 @@ class _Joining(NamedTuple):
         readiness.say_limits(self.client.request.account.dataset.name, found.limits)
 
     def take_part(self, kept: "Store") -> typer.Exit | None:
-        """Take part to the end, and write and show the result; return the exception to raise if
-        there is none.
+        """Take part to the end of the run, then write and show the result.
+
+        Returns the exception to raise if there is no result, or None.
         """
         from fastlloyd.cli import accounts, network, results
         from fastlloyd.cli.failures import dispensable
@@ -317,8 +326,9 @@ class _Joining(NamedTuple):
         return None
 
     def _follow(self, party: "DurableClient") -> "ClientResult | Ended":
-        """Take part to the end and return the end of the run; raises typer.Exit if it continues
-        without this process.
+        """Take part to the end of the run, and return this end.
+
+        Raises typer.Exit if the run continues after this process has stopped.
         """
         from fastlloyd.cli import network
         from fastlloyd.federation.protocol.actions import Ended
@@ -372,8 +382,9 @@ class _Joining(NamedTuple):
         )
 
     def _keep_unfinished(self, party: "DurableClient", ended: "Ended") -> typer.Exit:
-        """Write the unfinished result, if there is one, and print why the run ended; return the
-        exception to raise.
+        """Print why the run ended, and write the unfinished result if there is one.
+
+        Returns the exception to raise.
         """
         from fastlloyd.cli import network, results
         from fastlloyd.reports.run_result import unfinished_caution, unfinished_files
@@ -393,7 +404,9 @@ class _Joining(NamedTuple):
         return raised
 
     def _write(self, result: "RunResult", store: "Store") -> list[Path]:
-        """Return the files of the result; writes them unless a process that was killed already did.
+        """Write the files of the result unless an earlier process wrote them, and return their
+        paths.
+
         Raises OutputError.
         """
         from fastlloyd.cli import results
@@ -411,9 +424,9 @@ class _Joining(NamedTuple):
 
 
 def _say_again(plan: "Plan", output: OutputOptions) -> None:
-    """Print the folder of a finished run's result, or with --json the result.
+    """Print the folder of a finished run's result, or the result itself with --json.
 
-    Raises StateError if it is not in that folder.
+    Raises StateError if the folder does not contain the result.
     """
     from fastlloyd.cli import results
     from fastlloyd.cli.failures import dispensable

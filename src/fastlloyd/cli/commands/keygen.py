@@ -1,5 +1,7 @@
-"""`fastlloyd keygen | pem`: a private identity to keep and a public file to send, or a request to
-an authority; PEM files.
+"""Commands `fastlloyd keygen` and `fastlloyd pem`: make identities, and PEM files of their keys.
+
+An identity has a private file to keep, and a public file to send. A certificate may be requested
+from an authority.
 """
 
 from collections.abc import Callable
@@ -145,7 +147,7 @@ def keygen(
 
 
 def _load(path: Path, passphrase_file: Path | None) -> "tuple[PrivateIdentity, str | None]":
-    """Return an identity, and its passphrase if it has one."""
+    """Return the identity in a file, and its passphrase if it has one."""
     from fastlloyd.cli.network import given_passphrase
     from fastlloyd.federation.identity.identity import PrivateIdentity
 
@@ -178,8 +180,15 @@ def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
 def _write_pair(
     secret: Path, save: Callable[[], None], public: Path, text: str, *, replace: bool = False
 ) -> None:
-    """Make the folder, the secret file with `save`, and the public file: both or, without
-    `replace`, neither.
+    """Write the secret file and the public file of an identity, and make their folder.
+
+    Unless `replace` is set, both files are written or neither.
+
+    secret : path of the secret file.
+    save : function that writes the secret file.
+    public : path of the public file.
+    text : content of the public file.
+    replace : whether existing files are replaced.
     """
     try:
         secret.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""`fastlloyd ledger`: what runs have spent on each data set, how much they may; what a server saw
-of clients' stores.
+"""Command `fastlloyd ledger`: show and limit what runs spend on each data set, and show the store
+positions that a server remembers.
 """
 
 import re

@@ -141,8 +141,10 @@ def _position(contents: "Contents") -> dict[str, Any]:
 
 
 def _found(history: "History", client: str) -> str:
-    """Return the signing key of a client in the positions; `client` is that key or its name. Raises
-    StateError.
+    """Return the signing key of a client that the server remembers. Raises StateError if there is
+    none.
+
+    client : signing key or name of the client.
     """
     if client.lower() in history.peers:
         return client.lower()

@@ -1,5 +1,5 @@
-"""`fastlloyd plan new | show | explain | digest | renew`: plans of federated runs, which hold no
-data.
+"""Commands `fastlloyd plan new`, `explain`, `digest` and `renew`: plans of federated runs. A plan
+contains no data.
 """
 
 import os
@@ -290,7 +290,9 @@ def renew(
 
 
 def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str | None:
-    """Return sentences from the reader's own ledger, or None if they did not ask."""
+    """Return sentences about earlier runs from the reader's own ledger, or None if the options name
+    no data set.
+    """
     from fastlloyd.errors import StateError
     from fastlloyd.federation.admission import check_dataset, outlook
     from fastlloyd.federation.holder import HoldersLedger, place

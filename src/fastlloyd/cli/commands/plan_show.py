@@ -1,4 +1,4 @@
-"""`fastlloyd plan show`: a plan as a table for people and as JSON for programs."""
+"""Command `fastlloyd plan show`: print a plan as a table for people, or as JSON for programs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,7 +36,9 @@ def show(file: PlanFile, json: Json = False) -> None:
 
 
 def _of_mechanism(plan: "Plan") -> dict[str, str]:
-    """Return rows of the table about the run: what it is for, what it asks and what it protects."""
+    """Return the rows of the table about the mechanism: its purpose, its rounds and its
+    guarantee.
+    """
     from fastlloyd.mechanisms.facts import Fact
     from fastlloyd.reports.facts import sentence
     from fastlloyd.reports.plan_facts import whole_person
@@ -66,7 +68,7 @@ def _of_mechanism(plan: "Plan") -> dict[str, str]:
 
 
 def _of_kind(m: "AnyRun") -> dict[str, str]:
-    """Return rows of the table that only some kinds of runs have."""
+    """Return the rows of the table that only a clustering has, or only a run for bounds."""
     from fastlloyd.mechanisms.facts import Fact
     from fastlloyd.reports.facts import sentence
 
@@ -86,7 +88,7 @@ def _of_kind(m: "AnyRun") -> dict[str, str]:
 
 
 def _of_parties(plan: "Plan") -> dict[str, str]:
-    """Return rows of the table about clients, server and network."""
+    """Return the rows of the table about clients, server and network."""
     from fastlloyd.mechanisms.facts import Fact
     from fastlloyd.reports.facts import said, sentence
     from fastlloyd.reports.plan_facts import client_cap
@@ -163,7 +165,7 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
 
 
 def _parties(plan: "Plan") -> dict[str, Any]:
-    """Return server and clients of the JSON."""
+    """Return the server and the clients, for the JSON output."""
     expires = {
         certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()
     }

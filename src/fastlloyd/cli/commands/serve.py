@@ -1,5 +1,6 @@
-"""`fastlloyd serve`: the server of a run over a network; and as `hosted` the process that
-`fastlloyd join --serve` starts.
+"""Commands `fastlloyd serve` and `fastlloyd hosted`: the server of a run over a network.
+
+`fastlloyd join --serve` starts `hosted` as a process.
 """
 
 import os
@@ -93,8 +94,9 @@ def hosted() -> None:
 
 
 def _end_with(descriptor: int) -> None:
-    """End this process at once when no other process has the pipe's other end open. A step that is
-    not on disk then never happened.
+    """End this process as soon as no other process has the other end of the pipe open.
+
+    A step that is not yet on disk then has no effect.
     """
     from fastlloyd.cli.network import STOPPED
 
@@ -112,8 +114,9 @@ def run(
     *,
     as_json: bool = False,
 ) -> int:
-    """Serve a plan until its run is over, print how it ended, and return the exit code; a stop
-    prints nothing.
+    """Serve a plan until its run is over, print how it ended, and return the exit code.
+
+    If the server is stopped, nothing is printed.
     """
     from fastlloyd.cli import network
     from fastlloyd.cli.failures import DONE
@@ -176,14 +179,16 @@ def _details(party: "DurableServer", server: "GrpcServer") -> str:
 
 
 def _awaited(names: Sequence[str], connected: Container[str]) -> str:
-    """Return a phrase with the clients that have not answered in this step."""
+    """Return a phrase that names the clients that have not answered in this step."""
     if len(names) > SHOWN_CLIENTS:
         return f", waiting for {len(names)} clients"
     return f", waiting for {_named(names, connected)}" if names else ""
 
 
 def _named(names: Sequence[str], connected: Container[str]) -> str:
-    """Return client names, with those that are away marked; for many clients only numbers."""
+    """Return the names of clients, with a mark for those that are away. Many clients are only
+    counted.
+    """
     if len(names) > SHOWN_CLIENTS:
         return f"{len(names)} clients"
     return ", ".join(name if name in connected else f"{name} (away)" for name in names)

@@ -1,4 +1,4 @@
-"""`fastlloyd simulate`: a federated run in this process."""
+"""Command `fastlloyd simulate`: run all parties of a federated run in this process."""
 
 from typing import Annotated
 

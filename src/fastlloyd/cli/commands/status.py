@@ -1,4 +1,6 @@
-"""`fastlloyd status`: where the runs of a store are; also while a process works with it."""
+"""Command `fastlloyd status`: show the progress of the runs in a store, also while a process uses
+the store.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,7 +77,7 @@ def status(store: StoreFile, json: Json = False) -> None:
 
 
 def _waits(run: dict[str, Any]) -> str:
-    """Return the parties that an open run waits for, as far as the store knows."""
+    """Return a phrase with the parties that an open run waits for, as far as the store knows."""
     if run["reason"] or run["waits_for"] is None:
         return ""
     if run["client"]:
@@ -93,7 +95,7 @@ def _waits(run: dict[str, Any]) -> str:
 
 
 def _more(run: dict[str, Any]) -> str:
-    """Return the reason why a run ended or, while clients join, those that have joined."""
+    """Return why a run ended or, while clients join, the names of those that have joined."""
     if run["reason"]:
         return f": {run['reason']}"
     if run["state"] != JOINING or not run["joined"]:
@@ -136,9 +138,10 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
 
 
 def _waits_for(run: Any, run_id: bytes, kinds: list[str], events: list[Any]) -> Any:
-    """Return the parties that a run waits for: at a client, "this client" or "the others". At a
-    server, the names of the clients that have not been heard from since the last step, or None
-    while clients join.
+    """Return the parties that a run waits for, or None while clients join.
+
+    At a client, they are "this client" or "the others". At a server, they are the names of the
+    clients that have not answered in this step.
     """
     from fastlloyd.federation.store.events import MessageRecorded, PeerSigned
 
@@ -159,7 +162,7 @@ def _waits_for(run: Any, run_id: bytes, kinds: list[str], events: list[Any]) -> 
 
 
 def _going_on(kinds: list[str], *, is_client: bool) -> str:
-    """Say how far a run has come, from its recorded messages."""
+    """Return a sentence about the progress of a run, from its recorded messages."""
     last = kinds[-1] if kinds else ""
     return {
         "Hello": "waiting for the keys of the run",
