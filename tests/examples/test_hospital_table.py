@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fastlloyd.records.recipe.recipe import Recipe
+
 FOLDER = Path(__file__).parents[2] / "examples" / "hospital"
 SCRIPT = FOLDER / "make_table.py"
 HEADER = "Patienten-ID;Aufnahmedatum;Geschlecht;Alter;Kreatinin (mg/dl);CRP (mg/l);Station"
@@ -142,6 +144,14 @@ def test_the_recipe_of_a_site_says_only_how_to_read_its_own_file() -> None:
         content = _recipe(recipe)
         assert (content.keys() == {"here"}) is (recipe != "recipe.toml")
         assert content["here"]["names"].keys() == features.keys()
+
+
+def test_the_recipes_are_accepted_and_the_sites_have_its_features() -> None:
+    recipe = Recipe.load(FOLDER / "recipe.toml")
+    assert [feature.key for feature in recipe.features] == ["age", "creatinine", "crp", "sex"]
+    for name in ("north.toml", "east.toml", "south.toml"):
+        here = Recipe.load_here(FOLDER / name, recipe.features)
+        assert here.unit_column == _recipe(name)["here"]["unit_column"]
 
 
 def _number(cell: str) -> float:
