@@ -19,6 +19,7 @@ from fastlloyd.reports.plan_facts import ranges
 from fastlloyd.reports.result import Result
 from fastlloyd.reports.result_facts import guarantee, loss, of_bounds, reliability, trust
 from fastlloyd.reports.run_result import NOT_PRIVATE, RunResult
+from fastlloyd.reports.units import units_of
 
 if TYPE_CHECKING:
     from fastlloyd.evaluation.comparison import Comparison
@@ -135,10 +136,10 @@ def show_centroids(screen: Console, result: Result) -> None:
     hidden = m.n_features - len(shown)
     numbers = range(len(result.centroids))  # as labels are numbered
     columns = [terminal.Column(heading="cluster", cells=[str(number) for number in numbers])]
-    for name, values, errors in zip(shown, result.centroids.T, result.errors.T, strict=False):
-        columns.append(
-            terminal.Column(heading=name, cells=list(map(precision.measured, values, errors)))
-        )
+    of_features = zip(shown, units_of(m.domain), result.centroids.T, result.errors.T, strict=False)
+    for name, units, values, errors in of_features:
+        cells = list(map(units.measured, values.tolist(), errors.tolist()))
+        columns.append(terminal.Column(heading=name, cells=cells))
     if hidden:
         columns.append(terminal.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
     cells = [

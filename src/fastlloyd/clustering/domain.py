@@ -36,7 +36,9 @@ from fastlloyd.records.declared import AMBIGUOUS, ANOTHER_ORDER
 from fastlloyd.records.in_memory import matrix, names_of, taken_over
 from fastlloyd.records.labels import labels_of
 from fastlloyd.records.recipe.feature import Feature
+from fastlloyd.records.recipe.scales import Scale
 from fastlloyd.records.recipe.together import columns_of, feature_set_faults
+from fastlloyd.records.recipe.ways import GridColumn
 from fastlloyd.records.table import ColumnBlock
 
 # integers below 2**53 are exact in float64, and so are sums and products that stay below it
@@ -240,12 +242,20 @@ class Domain(
             )
         )
 
+    @cached_property
+    def columns(self) -> tuple[GridColumn, ...]:
+        """Columns of the grid: those of the recipe, or one with weight 1 for each feature."""
+        if self.recipe is not None:
+            return columns_of(self.recipe)
+        return tuple(
+            GridColumn(name, lower, upper, 1.0, Scale.LINEAR)
+            for name, lower, upper in zip(self.features, self.lower, self.upper, strict=True)
+        )
+
     @property
     def weights(self) -> FloatArray:
-        """Factor of the distances along each feature, float64 (n_features,): 1 without a recipe."""
-        if self.recipe is None:
-            return np.ones(self.n_features)
-        return np.array([each.weight for each in columns_of(self.recipe)])
+        """Factor of the distances along each feature, float64 (n_features,)."""
+        return np.array([column.weight for column in self.columns])
 
     @property
     def _reaches(self) -> Iterator[Fraction]:

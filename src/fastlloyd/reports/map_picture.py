@@ -17,6 +17,7 @@ from fastlloyd.reports.picture import (
     caution,
     short,
 )
+from fastlloyd.reports.units import Units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 HEIGHT = 6.0
 
 
+MOST_TICKS = 6  # of an axis
 NUMBER = 11.0  # points of a cluster's number in a map
 
 
@@ -69,9 +71,8 @@ def _draw_domain(ax: "Axes", picture: Picture) -> None:
     if len(labels) == 1:
         limits, labels = [*limits, (-0.8, len(picture.centroids) + 0.2)], [*labels, ""]
     ax.set(xlim=limits[0], ylim=limits[1], xlabel=labels[0], ylabel=labels[1])
-    for axis in (ax.xaxis, ax.yaxis):
-        # whole numbers, instead of a factor such as 1e6 in a corner
-        axis.set_major_formatter(lambda value, _: f"{value:,.7g}")
+    for feature, axis in zip(range(len(picture.features)), (ax.xaxis, ax.yaxis), strict=False):
+        _label_axis(axis, picture.units_at(feature), *limits[feature])
     frame(ax, "#E2E2E2", ["top", "right"])
     walls: dict[str, Any] = {
         "color": "#888888",
@@ -95,6 +96,15 @@ def _draw_domain(ax: "Axes", picture: Picture) -> None:
             linewidth=0.8,
             zorder=1,
         )
+
+
+def _label_axis(axis: Any, units: Units, low: float, high: float) -> None:
+    """Label an axis in the units of its feature: whole numbers, without a factor in a corner."""
+    from matplotlib.ticker import FixedLocator
+
+    if (ticks := units.ticks(low, high, MOST_TICKS)) is not None:
+        axis.set_major_locator(FixedLocator(ticks))
+    axis.set_major_formatter(lambda value, _: units.tick(value))
 
 
 def _draw_records(ax: "Axes", picture: Picture) -> None:

@@ -11,6 +11,7 @@ from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import RECORD, Unit
+from fastlloyd.reports.units import Units, units_of
 
 BoolArray = NDArray[np.bool_]
 CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
@@ -50,6 +51,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     records: FloatArray | None = None
     settled: BoolArray | None = None
     counted: Unit = RECORD
+    units: tuple[Units, ...] | None = None  # of the features, for labels; None: as they are
 
     @classmethod
     def of(
@@ -88,8 +90,13 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
             covered=private or not has_noise,
             counted=m.unit,
             records=records,
+            units=units_of(m.domain),
             **numbers,
         )
+
+    def units_at(self, feature: int) -> Units:
+        """Return the units of a feature."""
+        return Units() if self.units is None else self.units[feature]
 
     @property
     def is_known(self) -> BoolArray:

@@ -89,7 +89,7 @@ def features_shown(picture: Picture) -> IntArray:
 
 
 def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import FixedLocator, MaxNLocator
 
     k, known = len(picture.centroids), picture.is_known
     values, errors = picture.centroids[:, feature], picture.errors[:, feature]
@@ -130,16 +130,15 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
                 zorder=1,
                 gid=WALL,
             )
-    longest = max(len(_number(tick)) for tick in MaxNLocator(nbins=3).tick_values(low, high))
-    panel.xaxis.set_major_locator(MaxNLocator(nbins=min(3, max(1, LETTERS // longest))))
-    panel.xaxis.set_major_formatter(lambda value, _: _number(value))
+    units = picture.units_at(feature)
+    longest = max(len(units.tick(tick)) for tick in MaxNLocator(nbins=3).tick_values(low, high))
+    most = min(3, max(1, LETTERS // longest))
+    ticks = units.ticks(low, high, most)
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=most) if ticks is None else FixedLocator(ticks))
+    panel.xaxis.set_major_formatter(lambda value, _: units.tick(value))
     panel.tick_params(axis="x", labelsize=8.5)
     panel.tick_params(axis="y", length=0)
     frame(panel, "#EEEEEE", ["top", "right", "left"], axis="x")
-
-
-def _number(value: float) -> str:
-    return f"{value:,.6g}"
 
 
 def _ends(

@@ -24,6 +24,7 @@ from fastlloyd.reports.coalitions import (
     person_epsilon,
 )
 from fastlloyd.reports.facts import cut
+from fastlloyd.reports.units import units_of
 
 LARGE_EPSILON = 10.0
 ENOUGH_FOR_TWO = 5  # clients, of whom two may pool what they see for a little more noise
@@ -184,8 +185,11 @@ def ranges(m: AnyRun, most: int | None = None) -> str:
     most : largest number of features to list, or None to list all.
     """
     d = m.domain
-    each = zip(d.features, d.lower, d.upper, strict=True)
-    named = (Fact.of("range", name=name, low=low, high=high) for name, low, high in each)
+    each = zip(d.features, units_of(d), d.lower, d.upper, strict=True)
+    named = (
+        Fact.of("range", name=name, low=u.text(low), high=u.text(high))
+        for name, u, low, high in each
+    )
     return cut(named, "more_ranges", most, "; ")
 
 

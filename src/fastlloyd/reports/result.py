@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.files import to_json
-from fastlloyd.base.precision import as_whole, rounded, two_digits_up
+from fastlloyd.base.precision import as_whole, rounded
 from fastlloyd.federation.plan.plan import Plan, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.jobs.fit import FitOutcome
@@ -43,6 +43,7 @@ from fastlloyd.reports.run_result import (
     finite_or_none,
 )
 from fastlloyd.reports.statement import with_radius
+from fastlloyd.reports.units import EVERY, in_units, units_of
 
 # beside those of features
 CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = "cluster", "noisy_count", "se_noisy_count", "status"
@@ -245,8 +246,21 @@ class Result(RunResult, frozen=True, kw_only=True):
                 "radius": None if radius is None else radius.tolist(),
             },
             "clusters": msgspec.to_builtins(self.clusters),
+            **self._in_units(),
             "clearest_split": split.clearest,
             "finer_split": split.finer,
+        }
+
+    def _in_units(self) -> dict[str, Any]:
+        """Return the centroids in the units of a recipe's columns, or nothing without a recipe."""
+        domain = self.mechanism.domain
+        if domain.recipe is None:
+            return {}
+        return {
+            "in_units": [
+                in_units(domain, cluster.centroid, cluster.standard_errors)
+                for cluster in self.clusters
+            ]
         }
 
     def files(self) -> dict[str, bytes]:
@@ -300,6 +314,9 @@ def centroids_csv(result: Result) -> str:
     row. `beyond_...` is `Accuracy.beyond`. `status` is a value of `uncertainty.Status`. A result
     without a radius or without `Accuracy.beyond` has no such columns.
 
+    Numbers are in the units of the columns. A feature whose logarithm is clustered has its interval
+    by its ends, `lower_...` and `upper_...`, and factors for sizes.
+
     Numbers have the digits that their standard errors warrant. `centroids.json` has all digits.
     Standard errors are empty if a centroid stayed in the last round. A column `privacy` is added if
     the guarantee does not hold. A feature with the name of another column is renamed to
@@ -311,15 +328,17 @@ def centroids_csv(result: Result) -> str:
     mark = {MARK: result.mark} if result.mark else {}
     radius = [] if result.accuracy.radius is None else result.accuracy.radius.tolist()
     has_figures = result.accuracy.beyond is not None
+    units = units_of(result.mechanism.domain)
+    named = list(zip(features, units, strict=True))
     writer.writerow(
         [
             CLUSTER,
             *features,
             NOISY_COUNT,
-            *(f"{ERROR}{name}" for name in features),
+            *(f"{prefix}{name}" for name, u in named for prefix in u.error_prefixes),
             COUNT_ERROR,
-            *(f"{RADIUS}{name}" for name in features if radius),
-            *(f"{BEYOND}{name}" for name in features if has_figures),
+            *(f"{RADIUS}{u.size_prefix}{name}" for name, u in named if radius),
+            *(f"{BEYOND}{u.size_prefix}{name}" for name, u in named if has_figures),
             STATUS,
             *mark,
         ]
@@ -327,15 +346,25 @@ def centroids_csv(result: Result) -> str:
     for cluster in result.clusters:
         errors = cluster.standard_errors
         known = [math.nan] * len(features) if errors is None else errors
-        figures = cluster.mean_beyond or ()
+        centroid = list(zip(units, cluster.centroid, known, strict=True))
+        sizes = [u.size(R) for u, R in zip(units, radius, strict=False)]
         row = [
             cluster.cluster,
-            *map(rounded, cluster.centroid, known),
+            *(u.cell(number, error) for u, number, error in centroid),
             as_whole(rounded(cluster.noisy_count, result.count_error)),
-            *([""] * len(features) if errors is None else map(rounded, errors, errors)),
+            *(
+                cell
+                for u, number, error in centroid
+                for cell in (
+                    [""] * len(u.error_prefixes) if errors is None else u.errors(number, error)
+                )
+            ),
             as_whole(rounded(result.count_error, result.count_error)),
-            *map(rounded, radius, radius),
-            *("" if X is None else math.copysign(two_digits_up(abs(X)), X) for X in figures),
+            *map(rounded, sizes, sizes),
+            *(
+                "" if X is None else u.beyond(X)
+                for u, X in zip(units, cluster.mean_beyond or (), strict=False)
+            ),
             cluster.status.value,
             *mark.values(),
         ]
@@ -360,8 +389,10 @@ def _columns(features: Sequence[str]) -> list[str]:
 
 
 def _beside(feature: str) -> set[str]:
-    """Return the names of the other columns that belong to a feature."""
-    return {f"{prefix}{feature}" for prefix in (ERROR, RADIUS, BEYOND)}
+    """Return the names of the other columns of a feature, whatever its units."""
+    prefixes = {ERROR, *(prefix for u in EVERY for prefix in u.error_prefixes)}
+    sizes = {f"{prefix}{u.size_prefix}" for u in EVERY for prefix in (RADIUS, BEYOND)}
+    return {f"{prefix}{feature}" for prefix in prefixes | sizes}
 
 
 def centroids_json(result: Result) -> str:

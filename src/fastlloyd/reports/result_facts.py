@@ -6,17 +6,21 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import listing
-from fastlloyd.base.precision import delta_up, epsilon_up, measured, two_digits_up
+from fastlloyd.base.precision import delta_up, epsilon_up, measured
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.facts import Fact, Facts
 from fastlloyd.mechanisms.uncertainty import LossEstimate, Verdict
+from fastlloyd.records.recipe import columns_of
+from fastlloyd.records.recipe.scales import Scale
 from fastlloyd.reports.bounds_result import BoundsResult
 from fastlloyd.reports.coalitions import holds_against
 from fastlloyd.reports.facts import cut
 from fastlloyd.reports.plan_facts import simulated, whole_person
 from fastlloyd.reports.result import Result
 from fastlloyd.reports.run_result import RunResult
+from fastlloyd.reports.units import size_up, units_of
 
 SHOWN = 12  # features, or figures, in one sentence
 FINEST = 0.01  # of the radius of a cluster: a smaller error is called less
@@ -90,6 +94,7 @@ def reliability(result: Result) -> list[Fact | Facts]:
     if stayed := int((~result.updated).sum()):
         facts.append(Fact.of("stayed", n=stayed, n_clusters=K))
     facts += uncertainty.cautions(result.accuracy.status, result.count_error)
+    facts += columns(m.domain)
     facts += intervals(result)
     typical = uncertainty.typical_error(m, result.accuracy, result.noisy_counts, result.count_error)
     if math.isfinite(typical):
@@ -124,40 +129,63 @@ def intervals(result: Result) -> list[Facts]:
         return []
     facts = list(m.promise)
     if accuracy.radius is not None:
-        facts.append(radius(m.domain.features, accuracy.radius))
+        facts.append(radius(m.domain, accuracy.radius))
     if accuracy.beyond is not None:
-        facts += means_beyond(m.domain.features, accuracy.beyond)
+        facts += means_beyond(m.domain, accuracy.beyond)
     elif accuracy.radius is not None:
         facts.append(Fact.of("means_cannot_be_told"))
     return [tuple(facts)]
 
 
-def radius(features: tuple[str, ...], radius: FloatArray) -> Fact:
+def columns(domain: Domain) -> list[Facts]:
+    """Return what centroids mean in the columns of a recipe whose numbers need a word."""
+    by_scale = {
+        scale: [column.name for column in domain.columns if column.scale is scale]
+        for scale in Scale
+    }
+    categories = [
+        column.name
+        for feature in domain.recipe or ()
+        if feature.categories is not None
+        for column in columns_of((feature,))
+    ]
+    found = []
+    if names := by_scale[Scale.LOG]:
+        found.append(Fact.of("typical_values", features=listing(names)))
+    if categories:
+        found.append(Fact.of("centres_of_categories", features=listing(categories)))
+    return [tuple(found)] if found else []
+
+
+def radius(domain: Domain, radius: FloatArray) -> Fact:
     """Return the fact about the radius R of the intervals.
 
-    features : names of the features.
-    radius : R in the units of each feature, float64 (n_features,).
+    domain : domain of the features.
+    radius : R in clustered numbers, float64 (n_features,).
     """
-    each = zip(features, radius.tolist(), strict=True)
-    named = (Fact.of("radius_in", radius=R, name=name) for name, R in each)
+    each = zip(domain.features, units_of(domain), radius.tolist(), strict=True)
+    named = (
+        Fact.of(f"radius_{u.size_prefix}in", radius=u.size(R), name=name) for name, u, R in each
+    )
     return Fact.of("radius_is", radius=cut(named, "more_radii", SHOWN, ", "))
 
 
-def means_beyond(features: tuple[str, ...], beyond: FloatArray) -> list[Fact]:
+def means_beyond(domain: Domain, beyond: FloatArray) -> list[Fact]:
     """Return the fact about means beyond the intervals, or an empty list if there are none.
 
-    features : names of the features.
+    domain : domain of the features.
     beyond : `uncertainty.Accuracy.beyond`, float64 (n_clusters, n_features).
     """
+    units = units_of(domain)
     figures = [
         Fact.of(
-            "mean_higher" if beyond[cluster, feature] > 0 else "mean_lower",
+            f"mean_{units[feature].size_prefix}{'higher' if size > 0 else 'lower'}",
             cluster=cluster,
-            name=features[feature],
-            size=two_digits_up(size),
+            name=domain.features[feature],
+            size=size_up(units[feature], size),
         )
         for cluster, feature in np.argwhere(np.isfinite(beyond)).tolist()
-        if (size := abs(float(beyond[cluster, feature])))
+        if (size := float(beyond[cluster, feature]))
     ]
     listed = cut(figures, "more_figures", SHOWN, "; ")
     return [Fact.of("means_beyond", figures=listed)] if figures else []

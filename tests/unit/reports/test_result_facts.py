@@ -170,15 +170,20 @@ def test_nothing_is_said_where_no_cluster_is_settled() -> None:
     assert len(result_facts.intervals(msgspec.structs.replace(found, accuracy=settled))) == 1
 
 
+def plain_domain(*names: str) -> Domain:
+    """Return a domain of columns that are clustered as they are."""
+    return Domain(features=names, lower=(0.0,) * len(names), upper=(1.0,) * len(names))
+
+
 def test_a_figure_is_rounded_up_and_says_to_which_side() -> None:
     figures = np.array([[np.nan, 123.4], [-0.0101, np.nan]])
-    (fact,) = means_beyond(("age", "gain"), figures)
+    (fact,) = means_beyond(plain_domain("age", "gain"), figures)
     listed = "cluster 0, 'gain': up to 130 higher; cluster 1, 'age': up to 0.011 lower"
     assert fact.values == {"figures": listed}
-    assert means_beyond(("age",), np.full((3, 1), np.nan)) == []
-    assert means_beyond(("age",), np.zeros((1, 1))) == []
-    (many,) = means_beyond(("age",), np.ones((40, 1)))
+    assert means_beyond(plain_domain("age"), np.full((3, 1), np.nan)) == []
+    assert means_beyond(plain_domain("age"), np.zeros((1, 1))) == []
+    (many,) = means_beyond(plain_domain("age"), np.ones((40, 1)))
     assert "28 more in the files" in many.values["figures"]
-    said = sentence(radius(tuple(f"x{i}" for i in range(15)), np.full(15, 2.0)))
+    said = sentence(radius(plain_domain(*(f"x{i}" for i in range(15))), np.full(15, 2.0)))
     assert "R is 2 in 'x0'" in said
     assert "3 more" in said

@@ -42,6 +42,7 @@ def _of_mechanism(plan: "Plan") -> dict[str, str]:
     from fastlloyd.mechanisms.facts import Fact
     from fastlloyd.reports.facts import sentence
     from fastlloyd.reports.plan_facts import whole_person
+    from fastlloyd.reports.units import units_of
 
     m, words = plan.mechanism, {} if plan.study is None else plan.study.texts
     person = None if m.persons is None else whole_person(m.persons)
@@ -52,9 +53,13 @@ def _of_mechanism(plan: "Plan") -> dict[str, str]:
         "algorithm": m.name,
         **_of_kind(m),
         "features": "\n".join(
-            f"{name}: {low:g} to {high:g}"
-            for name, low, high in zip(
-                m.domain.features, m.domain.lower, m.domain.upper, strict=True
+            f"{name}: {u.text(low)} to {u.text(high)}"
+            for name, u, low, high in zip(
+                m.domain.features,
+                units_of(m.domain),
+                m.domain.lower,
+                m.domain.upper,
+                strict=True,
             )
         ),
         "scaling": m.domain.scaling.value,

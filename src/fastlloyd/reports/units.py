@@ -1,0 +1,190 @@
+"""Units of the columns: from the numbers that are clustered to what people wrote in their tables.
+
+A logarithm comes back as the typical value, which is the geometric mean, and an interval by its
+ends. A date comes back as a date. Ends of an interval keep their order, so an interval in the units
+of the column covers exactly what the interval of the clustered numbers covers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fastlloyd.base.precision import as_whole, measured, rounded, two_digits_up
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.records.recipe.dates import date_of
+from fastlloyd.records.recipe.scales import Scale
+
+SIDES = 2.0
+"""Standard errors from the centre of an interval to its ends."""
+_NICE = (1.0, 2.0, 5.0)
+
+
+class Units:
+    """Units of a column whose numbers are clustered as they are."""
+
+    error_prefixes: tuple[str, ...] = ("se_",)
+    size_prefix = ""
+
+    def value(self, number: float) -> Any:
+        """Return the value of a clustered number, for programs."""
+        return float(number)
+
+    def text(self, number: float) -> str:
+        """Return the value of a clustered number, for people."""
+        return f"{number:g}"
+
+    def tick(self, number: float) -> str:
+        """Return the value at a mark of an axis."""
+        return f"{number:,.7g}"
+
+    def ticks(self, _low: float, _high: float, _most: int) -> list[float] | None:
+        """Return the clustered numbers of the marks of an axis, or None for even ones."""
+        return None
+
+    def measured(self, number: float, error: float) -> str:
+        """Return the value and its uncertainty, for people."""
+        return measured(number, error)
+
+    def cell(self, number: float, error: float) -> Any:
+        """Return the value with the digits that its error warrants, for a table."""
+        return rounded(number, error)
+
+    def errors(self, _number: float, error: float) -> list[Any]:
+        """Return the uncertainty, for a table: a cell for each of `error_prefixes`."""
+        return [rounded(error, error)]
+
+    def size(self, difference: float) -> float:
+        """Return the size of a difference of two clustered numbers."""
+        return abs(difference)
+
+    def beyond(self, difference: float) -> float:
+        """Return a difference with its sign and two digits, rounded away from 0."""
+        return math.copysign(two_digits_up(abs(difference)), difference)
+
+
+class LogUnits(Units):
+    """Units of a column whose logarithms are clustered."""
+
+    error_prefixes = ("lower_", "upper_")
+    size_prefix = "factor_"
+
+    def value(self, number: float) -> Any:
+        """Return the typical value."""
+        return float(Scale.LOG.to_column(number))
+
+    def text(self, number: float) -> str:
+        """Return the typical value with four digits."""
+        return f"{self.value(number):.4g}"
+
+    def tick(self, number: float) -> str:
+        """Return the value at a mark of an axis."""
+        return f"{self.value(number):,.3g}"
+
+    def ticks(self, low: float, high: float, most: int) -> list[float] | None:
+        """Return marks at 1, 2 and 5 times the powers of ten, or at these powers, or None if
+        fewer than two of them lie in the range.
+        """
+        tens = range(math.floor(low / math.log(10)) - 1, math.ceil(high / math.log(10)) + 2)
+        for steps in (_NICE, _NICE[:1]):
+            marks = [math.log(step) + ten * math.log(10) for ten in tens for step in steps]
+            found = [mark for mark in marks if low <= mark <= high]
+            if len(found) <= most:
+                return found if len(found) > 1 else None
+        return found[:: math.ceil(len(found) / most)]
+
+    def measured(self, number: float, error: float) -> str:
+        """Return the typical value, and in brackets the interval by its ends."""
+        if not (math.isfinite(error) and error > 0):
+            return self.text(number)
+        lower, upper = (f"{end:g}" for end in self.errors(number, error))
+        return f"{self.cell(number, error):g} ({lower} to {upper})"
+
+    def cell(self, number: float, error: float) -> Any:
+        """Return the typical value with the digits that the width of its interval warrants."""
+        return rounded(self.value(number), self._width(number, error))
+
+    def errors(self, number: float, error: float) -> list[Any]:
+        """Return the ends of the interval."""
+        width = self._width(number, error)
+        return [
+            as_whole(rounded(self.value(number + side * SIDES * error), width)) for side in (-1, 1)
+        ]
+
+    def size(self, difference: float) -> float:
+        """Return the factor between the two values."""
+        return float(Scale.LOG.to_column(abs(difference)))
+
+    def beyond(self, difference: float) -> float:
+        """Return the factor to the value that lies this difference away, rounded away from 1."""
+        factor = two_digits_up(self.size(difference))
+        return factor if difference >= 0 else rounded(1 / factor, 0.01 / factor)
+
+    def _width(self, number: float, error: float) -> float:
+        lower, upper = self.value(number - error), self.value(number + error)
+        return float(upper - lower) / 2
+
+
+class DayUnits(Units):
+    """Units of a column of dates."""
+
+    def value(self, number: float) -> Any:
+        """Return the date as YYYY-MM-DD, or the number of days if no calendar has it."""
+        date = date_of(number)
+        return float(number) if date is None else date.isoformat()
+
+    def text(self, number: float) -> str:
+        """Return the date."""
+        return str(self.value(number))
+
+    def tick(self, number: float) -> str:
+        """Return the date at a mark of an axis."""
+        return self.text(number)
+
+    def measured(self, number: float, error: float) -> str:
+        """Return the date and its standard error in days."""
+        if not (math.isfinite(error) and error > 0):
+            return self.text(number)
+        days = as_whole(rounded(error, error))
+        return f"{self.text(number)} ± {days:g} days"
+
+    def cell(self, number: float, _error: float) -> Any:
+        """Return the date."""
+        return self.text(number)
+
+
+_UNITS = {Scale.LINEAR: Units(), Scale.LOG: LogUnits(), Scale.DAYS: DayUnits()}
+EVERY = tuple(_UNITS.values())
+
+
+def units_of(domain: Domain) -> tuple[Units, ...]:
+    """Return the units of each feature."""
+    return tuple(_UNITS[column.scale] for column in domain.columns)
+
+
+def in_units(
+    domain: Domain, centroid: Sequence[float], errors: Sequence[float] | None
+) -> list[dict[str, Any]]:
+    """Return a centroid in the units of its columns, for programs.
+
+    errors : standard errors, or None if they are not known.
+    """
+    known = [math.nan] * len(centroid) if errors is None else errors
+    found = []
+    for units, number, error in zip(units_of(domain), centroid, known, strict=True):
+        cell = {"value": units.value(number)}
+        if np.isfinite(error):
+            cell |= {
+                "lower": units.value(number - SIDES * error),
+                "upper": units.value(number + SIDES * error),
+            }
+        found.append(cell)
+    return found
+
+
+def size_up(units: Units, difference: float) -> float:
+    """Return the size of a difference with two digits, rounded up."""
+    return two_digits_up(units.size(difference))
