@@ -131,9 +131,9 @@ class FastLloyd(Estimator):
         Reliability of each centroid. "settled": its interval can be relied on. "moving": the
         centroid may still move, or its records may form several groups. "few": the cluster may have
         few records or none. "stayed": the centroid stayed in the last iteration. If the status is
-        "settled", the interval of two standard errors to either side contains the centre in nine of
+        settled, the interval of two standard errors to either side contains the centre in nine of
         ten cases. The centre is the mean of those records nearest to the centroid that are within
-        distance R. In a skewed column, the mean of all nearest records lies farther out. With
+        distance R. In a skewed column the mean of all nearest records lies farther out. With
         radius="none", as in `GLloyd` and `SuLloyd`, the centre is the mean of all nearest records.
         Values outside the bounds count as the bound. If `fit` is given groups, each person counts
         once, whatever the number of rows (docs/accuracy.md). Computed from noisy answers.
@@ -396,9 +396,9 @@ class MomentLloyd(Estimator):
         Reliability of each centroid. "settled": its interval can be relied on. "moving": the
         centroid may still move, or its records may form several groups. "few": the cluster may have
         few records or none. "stayed": the centroid stayed in the last iteration. If the status is
-        "settled", the interval of two standard errors to either side contains the centre in nine of
-        ten cases. The centre is the mean of the records nearest to the centroid. Records farther
-        than R count as if at distance R. In a skewed column, the mean without this limit lies
+        settled, the interval of two standard errors to either side contains the centre in nine of
+        ten cases. The centre is the mean of the records nearest to the centroid; records farther
+        than R count as if at distance R. In a skewed column their mean without this limit lies
         farther out. Values outside the bounds count as the bound. If `fit` is given groups, each
         person counts once, whatever the number of rows (docs/accuracy.md). Computed from noisy
         answers.
