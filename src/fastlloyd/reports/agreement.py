@@ -24,6 +24,7 @@ from fastlloyd.reports.plan_facts import (
     study,
     waiting,
 )
+from fastlloyd.reports.recipe_facts import of_recipe
 
 # how every page begins, so that --force replaces nothing else
 PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"
@@ -75,6 +76,8 @@ def _agreed(plan: Plan) -> list[str]:
         *study(plan),
         found("finds", m, n_rounds=len(m.rounds)),
         found("ranges", m, ranges=ranges(m)),
+        *([Fact.of("recipe_of_plan")] if m.domain.recipe else []),
+        *of_recipe(m.domain.recipe),
         (cap(m), Fact.of("n_expected", n_expected=m.n_expected)),
         Fact.of("budget", epsilon=epsilon_up(m.epsilon), delta=delta_up(m.delta)),
         Fact.of("relation", relation=m.neighboring_relation.value),

@@ -8,6 +8,7 @@ from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.facts import Fact, Facts
 from fastlloyd.mechanisms.persons import Unit
+from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.reports.certainty import certainties
 from fastlloyd.reports.facts import SHOWN, said, sentence, sentences
 from fastlloyd.reports.outside import bullets
@@ -29,6 +30,7 @@ from fastlloyd.reports.plan_facts import (
     transport,
     waiting,
 )
+from fastlloyd.reports.recipe_facts import of_recipe
 
 
 def explain(plan: Plan) -> str:
@@ -49,6 +51,7 @@ def explain(plan: Plan) -> str:
         f"Plan {plan.digest.hex()}\n{sentence(title)}",
         "\n".join(said(study(plan))),
         sentences((found("ranges", m, ranges=ranges(m, SHOWN)), cap(m)), unit),
+        *([recipe_table(m.domain.recipe, unit)] if m.domain.recipe else []),
         "\n".join(protected(plan)),
         *tables(plan),
         sentences(persons(plan), unit),
@@ -81,6 +84,11 @@ def tables(plan: Plan) -> list[str]:
     unit, (question, rows, after) = plan.mechanism.unit, certainties(plan.mechanism)
     certain = "\n".join([table([question], rows, unit), sentences(tuple(after), unit)])
     return [table(*left(plan), unit), certain]
+
+
+def recipe_table(recipe: Iterable[Feature], unit: Unit) -> str:
+    """Return what a recipe does with each feature, as lines that begin with a dash."""
+    return table([Fact.of("recipe_of_plan")], of_recipe(recipe), unit)
 
 
 def table(question: Iterable[Fact | Facts], rows: Iterable[Fact | Facts], unit: Unit) -> str:
