@@ -1,4 +1,4 @@
-"""NOT PRIVATE: data sets, experiments and their pictures for researchers.
+"""Data sets, experiments and pictures for researchers. Everything here is NOT PRIVATE.
 
 `fastlloyd` knows this package only by its commands `experiment` and `datasets`, which it finds as
 entry points.

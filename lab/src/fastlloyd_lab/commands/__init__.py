@@ -1,1 +1,1 @@
-"""The commands `fastlloyd experiment` and `fastlloyd datasets`: one file each."""
+"""Commands `fastlloyd experiment` and `fastlloyd datasets`, one file each."""

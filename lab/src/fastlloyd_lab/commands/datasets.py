@@ -1,5 +1,5 @@
-"""`fastlloyd datasets list | show | fetch`: public sets for experiments: which there are, what each
-is, and getting them.
+"""Commands `fastlloyd datasets list`, `show` and `fetch`: list, describe and download public data
+sets for experiments.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,8 +91,7 @@ def fetch(names: Names, json: Json = False) -> None:
 
 
 def _needs_no_fetching(name: str) -> str:
-    """Return why a set that is not in the catalogue needs no fetching, or "" for one of the
-    catalogue.
+    """Return why a set outside the catalogue needs no download, or "" for a set of the catalogue.
 
     Raises DataError for an unknown name.
     """
@@ -110,8 +109,8 @@ def _needs_no_fetching(name: str) -> str:
 
 
 def _row(name: str) -> dict[str, Any]:
-    """Return a row of `list` for a named set; numbers of an own set are unknown until it is
-    read.
+    """Return the row of `list` for a named set. The sizes of a user's own set are unknown until it
+    is read.
     """
     from fastlloyd_lab.datasets import CATALOGUE, homes
     from fastlloyd_lab.datasets.homes import own_sets
@@ -143,7 +142,7 @@ def _public(entry: "DataSet") -> dict[str, Any]:
 
 
 def _lines(said: dict[str, Any]) -> list[str]:
-    """Return the findings of `show`, one per line; no line is broken, so that digests and addresses
+    """Return the findings of `show`, one per line. Lines are not broken, so digests and addresses
     can be copied.
     """
     size = (

@@ -1,5 +1,5 @@
-"""`fastlloyd experiment`: run what a specification asks for on public records, and look at what
-came out. NOT PRIVATE.
+"""Command `fastlloyd experiment`: run the trials of a specification on public records, and show the
+results. NOT PRIVATE.
 """
 
 import re
@@ -198,7 +198,7 @@ def _summaries(folder: Path, *, pooled: bool = False) -> "Summaries":
 
 
 def _end(refused: list[str]) -> None:
-    """Print the figures that were asked for but could not be drawn."""
+    """Print the requested figures that could not be drawn."""
     for why in refused:
         typer.echo(f"Not drawn: {why}", err=True)
     if refused:
@@ -206,7 +206,7 @@ def _end(refused: list[str]) -> None:
 
 
 def _note(summaries: "Summaries") -> None:
-    """Print what the folder contains that is not shown."""
+    """Print the parts of the folder that are not shown."""
     for note in summaries.results.notes:
         typer.echo(f"Note: {note}", err=True)
     if failed := len(summaries.results.failures):
@@ -336,7 +336,9 @@ def _counts(now: "Progress") -> dict[str, Any]:
 
 @contextmanager
 def _bar() -> "Iterator[Callable[[Progress], None]]":
-    """Show a bar on a terminal: trials done, left and failed, and the time left."""
+    """Context manager that shows a bar on a terminal: finished, remaining and failed trials, and
+    the time left.
+    """
     if not sys.stderr.isatty():
         yield lambda _: None
         return

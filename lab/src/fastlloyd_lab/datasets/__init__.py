@@ -1,4 +1,4 @@
-"""Public data sets for experiments: named and generated ones."""
+"""Public data sets for experiments: named sets, and generated sets."""
 
 from fastlloyd_lab.datasets.catalogue import CATALOGUE, DataSet, values_digest
 from fastlloyd_lab.datasets.named import load, n_clusters, names

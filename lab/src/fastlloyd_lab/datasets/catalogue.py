@@ -1,7 +1,7 @@
-"""The named public data sets of `catalogue.toml`: content, origin and digest of the values.
+"""Named public data sets of `catalogue.toml`: description, origin, and digest of the values.
 
-A set is known by the digest of its values, so it does not matter in which format, or from where, it
-came. Nothing here reads or fetches anything: `homes.py` does.
+A set is identified by the digest of its values, whatever the format or the source of its file. This
+module reads and downloads no records; `homes.py` does.
 """
 
 import enum
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 
 class Form(enum.Enum):
-    """How the file of a home is written. Either may be compressed by gzip."""
+    """Format of the file at a home. The file may also be compressed by gzip."""
 
     TEXT = "one record a line, cells separated by commas or white space, no header"
     IDX = "idx3-ubyte: images of unsigned bytes, one record an image, row by row"
@@ -27,10 +27,11 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """A public file, pinned to one version, that holds a set.
+    """Public file with the values of a set, fixed to one version.
 
-    has_class : the last cell of a line is a class, and left out; what stands before the features is
-    an id, and left out, too. missing : what stands for "?", None where there is none.
+    has_class : whether the last cell of a line is a class, which is left out. Cells before the
+        features are ids, which are left out, too.
+    missing : number that replaces the cell "?", or None if there is none.
     """
 
     address: str
@@ -41,13 +42,17 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """A named public set of records.
+    """Named public set of records.
 
-    n_records, n_features : its shape; n_clusters : how many clusters are usually asked of it;
-    digest : `values_digest` of its records in their order; bundled : the function of
-    sklearn.datasets that has the set, if one does; corrected : cells in which that copy differs,
-    each a record and a feature, from 1, and the value; homes : where it can be fetched from,
-    tried in this order. The others are sentences.
+    n_records, n_features : shape of the set.
+    n_clusters : usual number of clusters.
+    digest : `values_digest` of the records in their order.
+    bundled : function of sklearn.datasets that contains the set, or None.
+    corrected : cells that scikit-learn's copy has wrong. Each is a record and a feature, from 1,
+        with the correct value.
+    homes : public files of the set, in the order in which they are tried.
+
+    The other fields are sentences.
     """
 
     name: str
@@ -65,10 +70,10 @@ class DataSet:
 
 
 def values_digest(values: npt.NDArray[np.float64]) -> str:
-    """SHA-256, as hex digits, of a matrix (n, d): n and d as 64 bits each, then its float64 cells
-    row by row, little-endian.
+    """Return the SHA-256, in hex, of a matrix (n, d).
 
-    The same numbers in the same order have the same digest, whatever file they came in.
+    The hash covers n and d as 64 bits each, then the float64 cells row by row, little-endian. The
+    same numbers in the same order have the same digest, whatever file they come from.
     """
     digest = hashlib.sha256(struct.pack("<QQ", *values.shape))
     digest.update(np.ascontiguousarray(values, dtype="<f8").data)

@@ -1,13 +1,14 @@
-"""Where the values of a set come from: a folder of one's own, scikit-learn's copy, the cache, and
-the set's public home.
+"""Sources of the values of a set: the user's own folder, scikit-learn's copy, the cache, and the
+public home of the set.
 
-The environment variable FASTLLOYD_DATA names the folder of one's own. It holds one `NAME.csv.gz`
-per set, numbers only, without a header, and `MANIFEST.csv`, a CSV file whose header has at least
-`name`, `k` (the usual number of clusters) and `sha256` (of the compressed file). A file is used
-only if its checksum is the manifest's: a result can be traced to the bytes it came from.
+The environment variable FASTLLOYD_DATA names the user's own folder. The folder has one file
+`NAME.csv.gz` per set, with numbers only and without a header. It also has `MANIFEST.csv`, a CSV
+file with at least the columns `name`, `k` (usual number of clusters) and `sha256` (of the
+compressed file). A file is used only if its checksum is that of the manifest, so a result can be
+traced to the bytes of its data.
 
-Nothing goes over the network but in `fetch`, which is called only where a user asks for it by name.
-Whatever the home, the values are those of the catalogue's digest, or they are not used.
+Only `fetch` uses the network, and it is called only if a user asks for a set by name. Values of a
+set of the catalogue are used only if they have the digest of the catalogue.
 """
 
 import csv
@@ -44,16 +45,18 @@ _IDX3_UBYTE = 0x0803
 
 @dataclass(frozen=True, slots=True)
 class OwnSet:
-    """One row of the manifest."""
+    """Row of the manifest: one set in the user's own folder."""
 
     path: Path
     n_clusters: int
     sha256: str
 
     def read(self, name: str) -> Table:
-        """Return its records, columns x1, x2, ...
+        """Return the records of the set, with columns x1, x2, ...
 
-        Raises DataError if the file is missing or differs from the manifest.
+        name : name of the set, for messages.
+
+        Raises DataError if the file is missing, or differs from the manifest.
         """
         try:
             with self.path.open("rb") as file:
@@ -71,10 +74,10 @@ class OwnSet:
 
 
 def own_sets() -> dict[str, OwnSet]:
-    """Return the sets of the folder by name, in the manifest's order, or none if the variable is
-    not set.
+    """Return the sets of the user's own folder by name, in the order of the manifest.
 
-    Raises DataError if it is set but the manifest is missing or incomplete.
+    The dict is empty if the variable is not set. Raises DataError if it is set, but the manifest is
+    missing or incomplete.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
@@ -146,11 +149,10 @@ def _is_bundled(entry: DataSet) -> bool:
 
 
 def fetch(entry: DataSet) -> Path:
-    """Get a set from its public home into the cache, and return the file there; replaces what was
-    there.
+    """Download a set from its public home into the cache, and return the path of the cached file.
 
-    The homes are tried in their order. Raises DataError with what was wrong with each if none has
-    the set; then the cache is as before.
+    An earlier file is replaced. The homes are tried in their order. If none has the set, DataError
+    is raised with the fault of each home, and the cache stays as it was.
     """
     get = _downloader()
     wrong = []
@@ -171,8 +173,9 @@ def fetch(entry: DataSet) -> Path:
 
 
 def cache_file(entry: DataSet) -> Path:
-    """Return the path of a fetched set: a NumPy array (n_records, n_features), float64, in the
-    user's folder for caches.
+    """Return the path of the cached file of a set: a NumPy array (n_records, n_features), float64.
+
+    The file is in the user's cache folder.
     """
     return _cache_folder() / f"{entry.name}.npy"
 
@@ -182,7 +185,7 @@ def _cache_folder() -> Path:
 
 
 class _Limited(io.BytesIO):
-    """Buffer of bytes with a limit; it refuses any beyond that."""
+    """Buffer of bytes that refuses more bytes than its limit."""
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]  # bytes are all it is given
         if self.tell() + len(data) > MOST_BYTES:
@@ -193,8 +196,8 @@ class _Limited(io.BytesIO):
 
 
 def _downloader() -> Callable[[str], bytes]:
-    """Return a function that downloads everything behind an address, and raises DataError if it
-    fails.
+    """Return a function that downloads the content of an address. It raises DataError if the
+    download fails.
     """
     from pooch import HTTPDownloader
     from requests import HTTPError, RequestException
@@ -217,8 +220,8 @@ def _downloader() -> Callable[[str], bytes]:
 
 
 def _keep(entry: DataSet, values: FloatArray) -> Path:
-    """Write values to the cache in one step: readers meanwhile find the old file, none, or the
-    whole new one.
+    """Write values to the cache in one step. A reader finds no file, the old file, or the complete
+    new file.
     """
     path = cache_file(entry)
     try:
@@ -233,8 +236,13 @@ def _keep(entry: DataSet, values: FloatArray) -> Path:
 
 
 def parse(data: bytes, home: Home, entry: DataSet) -> FloatArray:
-    """Records (n_records, n_features) of `entry` from the bytes of its `home`. Raises DataError if
-    they are not in there.
+    """Return the records in the bytes of a home, (n_records, n_features).
+
+    data : bytes of the file.
+    home : home that they come from.
+    entry : set that they should contain.
+
+    Raises DataError if the bytes do not contain the records.
     """
     data = _unpacked(data)
     values = _images(data) if home.form is Form.IDX else _cells(data, home, entry.n_features)
@@ -262,7 +270,9 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _cells(data: bytes, home: Home, n_features: int) -> FloatArray:
-    """Numbers of a text: of a line all cells, or the last `n_features` before its class."""
+    """Return the numbers in a text: all cells of each line, or the last `n_features` cells before
+    the class.
+    """
     rows = []
     for number, line in enumerate(data.decode("ascii", errors="replace").splitlines(), start=1):
         cells = line.replace(",", " ").split()

@@ -1,27 +1,32 @@
-"""Random normal clusters with a specified degree of separation, records of them, and outliers (Qiu
-and Joe 2006).
+"""Random normal clusters with a given separation, records drawn from them, and outliers (Qiu and
+Joe 2006).
 
-Qiu and Joe's method as the R package clusterGeneration has it by default: covariances with
-eigenvalues uniform in [1, 10] and eigenvectors uniform among all orthogonal matrices, centres on a
-randomly rotated grid of simplices.
+The method has the defaults of the R package clusterGeneration. Covariances have eigenvalues uniform
+in [1, 10], and eigenvectors uniform among all orthogonal matrices. Centres lie on a randomly
+rotated grid of simplices.
 
-Project two clusters onto a line, and cut alpha / 2 off each tail of each. Their separation is the
-gap between the inner ends over the distance of the outer ends, on the line where that is largest.
-It is s if and only if the ellipsoids around their means whose Mahalanobis radius is z (1 + s) / (1
-- s) just touch, z = z_(alpha / 2), alpha = 0.05. So:
+Separation of two clusters: project both onto a line, and cut alpha / 2 off each tail of each.
+Divide the gap between the inner ends by the distance of the outer ends. The separation is the
+largest such ratio over all lines. It is s if and only if the following two ellipsoids just touch:
+they lie around the means, and have Mahalanobis radius z (1 + s) / (1 - s), z = z_(alpha / 2), alpha
+= 0.05. The clusters are therefore placed in two steps:
 
-1. the grid is scaled until the first two of the ellipsoids touch, and no two overlap;
-2. cluster by cluster, an ellipsoid that touches no other grows until it does.
+1. Scale the grid until the first two ellipsoids touch, and no two overlap.
 
-What touches is never moved or grown again. So in the end each touches one and none overlap: every
-cluster has separation s from its nearest neighbour, up to rounding, after one pass.
+2. Cluster by cluster, an ellipsoid that touches no other grows until it touches one.
 
-The size at which two ellipsoids touch is the largest value of a function of directions. So every
-direction gives a lower bound; a few steps give a good one for all pairs, and only where the bound
-is least it is made exact. Source: W. Qiu and H. Joe, "Generation of random clusters with specified
-degree of separation", Journal of Classification 23 (2006) 315-334: grid, scaling, growth; the index
-is theirs, too ("Separation index and partial membership for clustering", Computational Statistics
-and Data Analysis 50 (2006) 585-603). Ellipsoids, bounds and the single pass are ours.
+An ellipsoid that touches another is never moved or grown again. In the end each touches another,
+and none overlap. After one pass, every cluster has separation s from its nearest neighbour, up to
+rounding.
+
+The size at which two ellipsoids touch is the largest value of a function of directions, so every
+direction gives a lower bound. A few steps give a good bound for all pairs. The bound is made exact
+only for the pair where it is least.
+
+Source: W. Qiu and H. Joe, "Generation of random clusters with specified degree of separation",
+Journal of Classification 23 (2006) 315-334: grid, scaling and growth. The index of separation is
+theirs, too ("Separation index and partial membership for clustering", Computational Statistics and
+Data Analysis 50 (2006) 585-603). Ellipsoids, bounds and the single pass are our own.
 """
 
 import math
@@ -47,8 +52,9 @@ _ROUGH, _EXACT = 1e-2, 1e-10  # residuals of directions: sizes err by the order 
 class Mixture:
     """Normal clusters in d dimensions.
 
-    means : (k, d); axes : (k, d, d), orthogonal, each cluster's eigenvectors as columns; deviations
-    : (k, d), along the axes.
+    means : (k, d).
+    axes : eigenvectors of the covariance of each cluster, as columns, (k, d, d), orthogonal.
+    deviations : standard deviations along the axes, (k, d).
     """
 
     means: FloatArray
@@ -56,7 +62,13 @@ class Mixture:
     deviations: FloatArray
 
     def records(self, sizes: IntArray, draws: Draws) -> tuple[FloatArray, IntArray]:
-        """sizes[i] records of each cluster i, sorted by it: (n, d), and their labels (n,)."""
+        """Draw records of the clusters, and return them with their labels, sorted by cluster.
+
+        sizes : number of records of each cluster, (k,).
+        draws : random numbers.
+
+        Returns records (n, d) and labels (n,).
+        """
         parts = [
             mean + (draws.normal((int(size), len(mean))) * deviations) @ axes.T
             for size, mean, axes, deviations in zip(
@@ -67,13 +79,18 @@ class Mixture:
 
 
 def draws_for(name: str) -> Draws:
-    """Return independent draws for each name, for everything random about records of that name."""
+    """Return the random draws for the data set with this name. Different names have independent
+    draws.
+    """
     return Draws(PublicSeed.from_text(name), b"fastlloyd/v1/synthetic-records")
 
 
 def random_mixture(k: int, d: int, separation: float, draws: Draws) -> Mixture:
-    """Draw k >= 2 clusters in d >= 2 dimensions, each with this separation, in (-1, 1), from its
-    nearest neighbour.
+    """Draw k >= 2 clusters in d >= 2 dimensions. Each has the given separation from its nearest
+    neighbour.
+
+    separation : number in (-1, 1).
+    draws : random numbers.
     """
     grid = simplex_grid(k, d) @ draws.rotation(d).T
     axes = np.stack([draws.rotation(d) for _ in range(k)])
@@ -85,8 +102,10 @@ def random_mixture(k: int, d: int, separation: float, draws: Draws) -> Mixture:
 def with_outliers(
     records: FloatArray, labels: IntArray, n_outliers: int, draws: Draws
 ) -> tuple[FloatArray, IntArray]:
-    """Add outliers, uniform within `OUTLIER_REACH` standard deviations of the records' mean in
-    every feature.
+    """Return the records and labels with added outliers.
+
+    In every feature, outliers are uniform within `OUTLIER_REACH` standard deviations of the mean of
+    the records.
     """
     mean, reach = records.mean(axis=0), OUTLIER_REACH * records.std(axis=0, ddof=1)
     outliers = mean + draws.uniform(-1.0, 1.0, (n_outliers, len(mean))) * reach
@@ -96,8 +115,10 @@ def with_outliers(
 
 
 def covariances(axes: FloatArray, deviations: FloatArray) -> FloatArray:
-    """Covariance matrices (k, d, d) of normal clusters, from their axes (k, d, d) and deviations
-    (k, d) along these.
+    """Return the covariance matrices (k, d, d) of normal clusters.
+
+    axes : eigenvectors as columns, (k, d, d).
+    deviations : standard deviations along the axes, (k, d).
     """
     scaled = axes * deviations[:, None, :]
     return np.asarray(scaled @ scaled.transpose(0, 2, 1))
@@ -107,18 +128,20 @@ def covariances(axes: FloatArray, deviations: FloatArray) -> FloatArray:
 
 
 def touching_radius(separation: float) -> float:
-    """Mahalanobis radius at which the ellipsoids of two clusters with this separation, in (-1, 1),
+    """Return the Mahalanobis radius at which the ellipsoids of two clusters with this separation
     touch.
+
+    separation : number in (-1, 1).
     """
     return Z * (1 + separation) / (1 - separation)
 
 
 def simplex_grid(k: int, d: int) -> FloatArray:
-    """Centres (k, d), nearest ones 2 apart: the d + 1 vertices of a simplex, then copies of all but
-    the first.
+    """Return k centres in d >= 2 dimensions, (k, d). Nearest neighbours have distance 2.
 
-    The first two vertices are -e1 and e1; copies are shifted by 2 e1, 4 e1, and so on. d is at
-    least 2.
+    The first centres are the d + 1 vertices of a simplex. Then follow copies of all its vertices
+    but the first. The first two vertices are -e1 and e1, and copies are shifted by 2 e1, 4 e1, and
+    so on.
     """
     axes = np.arange(1, d + 1)
     # of a simplex of edge 2 in so many dimensions, above its face
@@ -134,12 +157,14 @@ def simplex_grid(k: int, d: int) -> FloatArray:
 
 
 def place(grid: FloatArray, shapes: FloatArray, radius: float) -> tuple[float, FloatArray]:
-    """Factor of the grid, and factors (k,) >= 1 of the ellipsoids, so that each touches another and
-    none overlap.
+    """Return factors such that every ellipsoid touches another, and none overlap.
 
-    grid : centres (k, d), k >= 2; shapes : covariances (k, d, d), with condition numbers of at most
-    a hundred or so, as directions come from conjugate gradients; radius : of the ellipsoids before
-    growth, in units of the covariances.
+    grid : centres (k, d), k >= 2.
+    shapes : covariances (k, d, d). Their condition numbers are at most about a hundred, because
+        conjugate gradients find the directions.
+    radius : radius of the ellipsoids before growth, in units of the covariances.
+
+    Returns the factor of the grid, and the factors (k,) >= 1 of the ellipsoids.
     """
     k = len(grid)
     directions = np.zeros((k, k, grid.shape[1]))
@@ -180,12 +205,16 @@ def place(grid: FloatArray, shapes: FloatArray, radius: float) -> tuple[float, F
 def touching_size(
     difference: FloatArray, first: FloatArray, second: FloatArray, a: FloatArray
 ) -> float:
-    """Largest a'difference / (s1(a) + s2(a)), si = sqrt(a'Si a): the common radius at which two
-    ellipsoids touch.
+    """Return the common radius at which two ellipsoids touch.
 
-    From any direction with a'difference > 0. Each step solves (S1 / s1 + S2 / s2) a = difference /
-    size, which minimises a quadratic function above s1 + s2, equal to it at the last a, so that no
-    step loses. As they settle, a keeps its length.
+    It is the largest value of a'difference / (s1(a) + s2(a)) over directions a, with si = sqrt(a'Si
+    a). Each step solves (S1 / s1 + S2 / s2) a = difference / size. This minimises a quadratic
+    function that is at least s1 + s2, and equals it at the previous a. So no step makes the result
+    worse. Close to the solution, the length of a does not change.
+
+    difference : vector between the centres.
+    first, second : covariances S1 and S2.
+    a : any direction with a'difference > 0, to start with.
     """
     size = 0.0
     while True:
@@ -200,11 +229,16 @@ def touching_size(
 def grown_size(
     difference: FloatArray, first: FloatArray, second: FloatArray, of_second: float, a: FloatArray
 ) -> float:
-    """Largest (a'difference - of_second s2(a)) / s1(a), at least 1: the size of the first at which
-    it touches the second.
+    """Return the size, at least 1, at which the first ellipsoid touches the second.
 
-    Steps as in `touching_size`, with S1 and S2 weighted by the sizes of their ellipsoids. At size 1
-    the two do not overlap.
+    It is the largest value of (a'difference - of_second s2(a)) / s1(a) over directions a. The steps
+    are those of `touching_size`, with S1 and S2 weighted by the sizes of their ellipsoids. At size
+    1 the two ellipsoids do not overlap.
+
+    difference : vector between the centres.
+    first, second : covariances S1 and S2.
+    of_second : size of the second ellipsoid.
+    a : direction to start with.
     """
     size = 0.0
     while True:
@@ -219,15 +253,16 @@ def grown_size(
 def _steered(
     a: FloatArray, difference: FloatArray, first: FloatArray, second: FloatArray, u: float, v: float
 ) -> FloatArray:
-    """The direction (u S1 + v S2)^-1 difference, found from a."""
+    """Return the direction (u S1 + v S2)^-1 difference, computed from a nearby direction a."""
     return np.asarray(
         _solve(lambda x: u * (x @ first) + v * (x @ second), difference[None], a[None], _EXACT)[0]
     )
 
 
 def _least(bounds: FloatArray, exact: Callable[[int], float]) -> float:
-    """Least of numbers that are known by lower bounds, each of which is made exact only when it is
-    the least.
+    """Return the least of several numbers that are known by lower bounds.
+
+    A number is computed exactly only when its bound is the least.
     """
     bounds = bounds.copy()
     settled: set[int] = set()
@@ -238,7 +273,7 @@ def _least(bounds: FloatArray, exact: Callable[[int], float]) -> float:
 
 
 def _rough_directions(differences: FloatArray, shape: FloatArray, shapes: FloatArray) -> FloatArray:
-    """For each row j of differences (m, d) nearly the direction (shape + shapes[j])^-1
+    """Return, for each row j of `differences`, an approximation of (shape + shapes[j])^-1
     differences[j], (m, d).
     """
     return _solve(
@@ -247,15 +282,21 @@ def _rough_directions(differences: FloatArray, shape: FloatArray, shapes: FloatA
 
 
 def _products(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Symmetric matrices (m, d, d) times vectors (m, d), each by its own."""
+    """Return the product of each symmetric matrix (m, d, d) with the vector of the same index, (m,
+    d).
+    """
     return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])
 
 
 def _solve(
     apply: Callable[[FloatArray], FloatArray], right: FloatArray, x: FloatArray, tolerance: float
 ) -> FloatArray:
-    """Conjugate gradients for all rows at once: apply(x) = right, (m, d), up to that share of every
-    row's length.
+    """Solve apply(x) = right for all rows at once, by conjugate gradients.
+
+    apply : linear function of vectors (m, d).
+    right : right-hand sides (m, d).
+    x : vectors to start with, (m, d).
+    tolerance : largest error of a row, as a share of the length of the row.
     """
     residual = right - apply(x)
     step = residual

@@ -1,9 +1,9 @@
-"""Data sets by name: those of one's own folder, then the catalogue's, then those that are
-generated.
+"""Find data sets by name: in the user's own folder, in the catalogue, and among the generated
+families, in this order.
 
-A name means the same records everywhere, but for a folder of one's own, whose manifest answers for
-them. In particular a set of the catalogue is never generated instead, nor fetched without being
-asked for.
+A name means the same records everywhere. The one exception is a user's own folder, whose manifest
+defines its names. A set of the catalogue is never generated instead, and is downloaded only if the
+user asks for it.
 """
 
 from collections.abc import Iterable
@@ -19,12 +19,13 @@ SHOWN = 12  # names in a command to copy
 
 
 def load(name: str) -> Table:
-    """Records of the data set `name`, columns x1, x2, ... in raw units.
+    """Return the records of the data set `name`, with columns x1, x2, ..., in raw units.
 
-    Looked for in the folder of FASTLLOYD_DATA, among scikit-learn's copies, in the cache; generated
-    if that is what the name says. Raises DataError if there is no such set, if it is not on this
-    machine (and says how to get it), or if the file that should hold it is absent, damaged or
-    another one.
+    The set is looked for in the folder of FASTLLOYD_DATA, among scikit-learn's copies, and in the
+    cache. It is generated if the name is that of a generated set.
+
+    Raises DataError if there is no such set, or if its file is damaged or has other content. If the
+    set is not on this machine, the message says how to get it.
     """
     if (own := own_sets().get(name)) is not None:
         return own.read(name)
@@ -36,8 +37,8 @@ def load(name: str) -> Table:
 
 
 def n_clusters(name: str) -> int:
-    """Return the number of clusters usually asked of the data set `name`. Raises DataError if there
-    is no such set.
+    """Return the usual number of clusters of the data set `name`. Raises DataError if there is no
+    such set.
     """
     if (known := own_sets().get(name) or CATALOGUE.get(name)) is not None:
         return known.n_clusters
@@ -47,7 +48,9 @@ def n_clusters(name: str) -> int:
 
 
 def absent(wanted: Iterable[str]) -> list[str]:
-    """Return the sets that `load` would not find on this machine, each once. Reads no records."""
+    """Return the names of the wanted sets that are not on this machine, without duplicates. Reads
+    no records.
+    """
     own = own_sets()
 
     def is_here(name: str) -> bool:
@@ -59,8 +62,8 @@ def absent(wanted: Iterable[str]) -> list[str]:
 
 
 def check_at_hand(wanted: Iterable[str]) -> None:
-    """Raise one DataError that names all sets that `load` would not find on this machine, and says
-    how to get them.
+    """Raise DataError if any wanted set is not on this machine. The message names all of them, and
+    says how to get them.
     """
     missing = absent(wanted)
     own = own_sets()
@@ -84,10 +87,11 @@ def check_at_hand(wanted: Iterable[str]) -> None:
 
 
 def names() -> tuple[str, ...]:
-    """Names of the folder's sets, in its manifest's order, then of the catalogue's others;
-    generated sets are not listed.
+    """Return the names of all sets: first those of the user's own folder, then those of the
+    catalogue.
 
-    Whether a set is on this machine is another matter. Raises DataError if there is a folder
-    without a sound manifest.
+    Generated sets are not listed. A listed set need not be on this machine.
+
+    Raises DataError if there is a folder without a valid manifest.
     """
     return tuple(dict.fromkeys((*own_sets(), *CATALOGUE)))

@@ -1,10 +1,9 @@
-"""The synthetic families of the paper's evaluation, by name: the same name always means the same
-records.
+"""Synthetic families of the paper's evaluation, by name. A name always means the same records.
 
-A name is its family's word and its parameters, joined by hyphens: `synth-4-2-1`. Everything drawn
-follows from the name, so nothing is stored. Records are rounded to four decimals (clusters have
-standard deviations of at least 1): this hides that linear algebra differs in the last place from
-machine to machine.
+A name is the word of its family and its parameters, joined by hyphens: `synth-4-2-1`. All random
+numbers follow from the name, so nothing is stored. Records are rounded to four decimals, while
+clusters have standard deviations of at least 1. The rounding hides that linear algebra differs in
+the last digit between machines.
 """
 
 import math
@@ -35,7 +34,7 @@ _DECIMALS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A number in a name: its letter, its range, both ends included, and whether it is whole or has
+    """Number in a name: its letter, its range (both ends included), and whether it is whole or has
     up to three decimals.
     """
 
@@ -45,8 +44,8 @@ class Parameter:
     whole: bool = True
 
     def parse(self, text: str) -> float | None:
-        """Return the number, or None if the text is not its only spelling or lies outside the
-        range.
+        """Return the number in the text, or None if it is outside the range, or has another
+        spelling than the usual one.
         """
         spelling = r"0|[1-9][0-9]{0,8}" if self.whole else r"0\.[0-9]{0,2}[1-9]"
         if not re.fullmatch(spelling, text, re.ASCII) or not self.low <= float(text) <= self.high:
@@ -64,11 +63,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Sets that differ in a few numbers.
+    """Family of generated sets, which differ in a few numbers.
 
-    pattern : how names are made, `synth-K-D-R`; text : what the sets are; parameters : in the order
-    of the pattern; draw : from a name and its numbers to records (n, d), in any order, and their
-    labels (n,).
+    pattern : pattern of the names, such as `synth-K-D-R`.
+    text : description of the sets.
+    parameters : numbers in the order of the pattern.
+    draw : function of a name and its numbers that returns records (n, d), in any order, and their
+        labels (n,).
     """
 
     pattern: str
@@ -78,36 +79,38 @@ class Family:
 
     @property
     def word(self) -> str:
-        """First word of all names in the family."""
+        """First word of all names of the family."""
         return self.pattern.partition("-")[0]
 
 
 def is_generated(name: str) -> bool:
-    """Return whether the name begins with the word of a family and a hyphen; `generate` may still
+    """Return whether the name begins with the word of a family and a hyphen. `generate` may still
     refuse its numbers.
     """
     return any(name.startswith(f"{family.word}-") for family in FAMILIES)
 
 
 def n_clusters(name: str) -> int:
-    """Number of clusters of a generated set. Raises DataError as `generate` does."""
+    """Return the number of clusters of a generated set. Raises DataError as `generate` does."""
     family, values = _parse(name)
     letters = [parameter.letter for parameter in family.parameters]
     return int(values[letters.index("K")]) if "K" in letters else len(_G2_MEANS)
 
 
 def generate(name: str) -> Table:
-    """Records of a generated set in columns x1, x2, ..., in random order; those of outliers among
-    them.
+    """Return the records of a generated set, with columns x1, x2, ..., in random order. Outliers
+    are among them.
 
-    Raises DataError, with the pattern and the ranges of its numbers, if there is no such set.
+    Raises DataError if there is no such set. The message has the pattern and the ranges of its
+    numbers.
     """
     return generate_labelled(name)[0]
 
 
 def generate_labelled(name: str) -> tuple[Table, IntArray]:
-    """Return the records of `generate` with labels (n_records,): the cluster, from 0, of each
-    record, -1 for outliers.
+    """Return the records of `generate` with their labels, (n_records,).
+
+    A label is the number of the record's cluster, from 0, or -1 for an outlier.
     """
     family, values = _parse(name)
     records, labels = family.draw(
@@ -182,8 +185,8 @@ def _rounded(records: FloatArray) -> FloatArray:
 
 
 def shares(n: int, ratio: IntArray) -> IntArray:
-    """Return n split into whole numbers (k,) in the given ratio, each less than one off its
-    share.
+    """Return n divided into whole numbers (k,) in the given ratio. Each differs from its exact
+    share by less than one.
     """
     edges = n * np.cumsum(ratio) // int(ratio.sum())
     return np.diff(edges, prepend=0)
