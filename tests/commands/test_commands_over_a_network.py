@@ -4,6 +4,7 @@ missing.
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -20,6 +21,7 @@ from fastlloyd.federation.identity.parties import Timeouts
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.events import ExchangeCharged, RunEnded
+from fastlloyd.federation.traffic import traffic
 from fastlloyd.reports.run_result import EXACT, PLAN
 from network_processes import DATASET, HANG, N_COMMITS, NAMES, SERVER, Site, cleared
 from network_site import FAST, NO_RESULT, REFUSED, STOPPED, events, here, left, refused, tree
@@ -99,6 +101,13 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     assert set(site.centroids()) == set(NAMES)
     assert len(set(site.centroids().values())) == 1
     assert "Round 1: a, b, c" in site.said("a", "out")
+    *_, last = site.said("a").splitlines()
+    sent, received, planned_sent, planned_received = map(int, re.findall(r"\d+", last))
+    assert last.startswith("This process sent ")
+    planned = traffic(site.plan, "a")
+    assert (planned_sent, planned_received) == (planned.sent, planned.received)
+    assert planned_sent <= sent < 2 * planned_sent
+    assert planned_received <= received < 2 * planned_received
     assert "The run is over: 2 rounds" in site.said(SERVER)
     log = [json.loads(line) for line in site.said(SERVER).splitlines() if line.startswith("{")]
     assert {line["message"] for line in log} >= {f"client {name} is connected" for name in NAMES}

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -28,9 +28,13 @@ from fastlloyd.federation.identity.parties import check_address
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Role, Store, store_path
 from fastlloyd.federation.store.files import IDENTITY_SUFFIX
+from fastlloyd.federation.traffic import traffic
 from fastlloyd.jobs.parties import der
 from fastlloyd.reports.facts import said
 from fastlloyd.reports.plan_facts import expiring, plan_cautions
+
+if TYPE_CHECKING:
+    from fastlloyd.federation.transport.grpc.outbox import Meter
 
 NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
 """Exit codes. NO_RESULT: the run is over without a result. STOPPED: this process was stopped.
@@ -411,6 +415,23 @@ def stopped(kept: str = CHARGED_SO_FAR, *, as_json: bool = False) -> typer.Exit:
     """
     say_last(f"Stopped. {kept} Run the same command to continue the run.", as_json=as_json)
     return typer.Exit(STOPPED)
+
+
+def say_traffic(plan: Plan, name: str, moved: "Meter | None", *, as_json: bool = False) -> None:
+    """Print the bytes that this process sent and received, beside those of a whole run of the plan.
+    Print nothing if it moved none.
+
+    name : name of this client.
+    """
+    if moved is None:
+        return
+    whole = traffic(plan, name)
+    say_last(
+        f"This process sent {moved.sent} bytes and received {moved.received}. A whole run of"
+        f" this plan takes {whole.sent} and {whole.received} bytes for the messages of this client."
+        " Frames around the messages, and repeated messages, come on top.",
+        as_json=as_json,
+    )
 
 
 def warn_of(plan: Plan, *, as_json: bool = False) -> None:

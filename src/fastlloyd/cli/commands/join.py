@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fastlloyd.federation.protocol.actions import ClientResult, Ended
     from fastlloyd.federation.runs import DurableClient
     from fastlloyd.federation.store import Store
+    from fastlloyd.federation.transport.grpc.outbox import Meter
     from fastlloyd.jobs.client import Endpoint, PreparedClient
     from fastlloyd.reports.run_result import RunResult
 
@@ -312,7 +313,7 @@ class _Joining(NamedTuple):
             party = stack.enter_context(joined)
             if party.counted is not None and party.outcome is None:
                 network.say(accounts.counted(party.counted), as_json=output.json)
-            outcome = self._follow(party)
+            outcome, moved = self._follow(party)
         if isinstance(outcome, Ended):
             return self._keep_unfinished(party, outcome)
         result = result_of_run(plan, outcome)
@@ -323,10 +324,11 @@ class _Joining(NamedTuple):
             if not output.json:  # it says all that the screen would, and stderr is a log of JSON
                 results.show(result, output)
                 results.say_where(output, paths, "")
+        network.say_traffic(plan, self.identity.name, moved, as_json=output.json)
         return None
 
-    def _follow(self, party: "DurableClient") -> "ClientResult | Ended":
-        """Take part to the end of the run, and return this end.
+    def _follow(self, party: "DurableClient") -> "tuple[ClientResult | Ended, Meter | None]":
+        """Take part to the end of the run. Return this end, and the bytes that were moved.
 
         Raises typer.Exit if the run continues after this process has stopped.
         """
@@ -335,7 +337,7 @@ class _Joining(NamedTuple):
 
         if party.outcome is not None:
             # of a process that was killed before it had written what the run led to
-            return party.outcome
+            return party.outcome, None
         plan, beside, as_json = self.plan, self.beside, self.output.json
         connected = self.server.connection(party, plan, self.identity)
 
@@ -371,7 +373,7 @@ class _Joining(NamedTuple):
             )
         if isinstance(outcome, Ended) and party.outcome is None:
             raise network.turned_away(outcome.reason, as_json=as_json)
-        return outcome
+        return outcome, connected.meter
 
     def _kept(self, party: "DurableClient") -> str:
         """Return a sentence with what a run that continues later has charged and written."""
