@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fastlloyd.base.arrays import FloatArray, GridArray
+from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.evaluation import metrics
 from fastlloyd.mechanisms.answering import LocalRecords
@@ -52,10 +52,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     centroid_distance: float
 
 
-def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
+def lloyd(m: Mechanism, X: Iterable[GridArray], beside: IntArray | None = None) -> Result:
     """Return Lloyd's clustering without noise, from the initial centroids of m. NOT PRIVATE.
 
     X : blocks of grid points (n_i, n_features).
+    beside : centroids of another clustering, int64 (n_clusters, n_features), grid units. Clusters
+        are then in the order of those that they match. None keeps their own order.
     """
     settings = Settings(
         algorithm=LLOYD,
@@ -70,7 +72,21 @@ def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
     )
     plain = design(settings)
     clustering = cluster(plain, LocalRecords(plain.domain, X), SystemNoise())
+    if beside is not None:
+        clustering = clustering.of(_matching(clustering.centroids, beside))
     return Result.of(plain, clustering, noise_deviation(plain))
+
+
+def _matching(centroids: IntArray, reference: IntArray) -> IntArray:
+    """Return the number of the centroid for each row of the reference: one to one, with the
+    smallest mean squared distance.
+    """
+    from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
+
+    squared = cdist(reference.astype(np.float64), centroids.astype(np.float64), "sqeuclidean")
+    order: IntArray = linear_sum_assignment(squared)[1]
+    return order
 
 
 def compare(private: Result, without_noise: Result, X: Iterable[GridArray]) -> Comparison:

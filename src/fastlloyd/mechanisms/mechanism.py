@@ -122,7 +122,10 @@ class Clustering(msgspec.Struct, frozen=True):
         costs no privacy.
         """
         # ~x is -1 - x, which exists for every int64
-        order: IntArray = np.argsort(~self.answer[:, -1], kind="stable")
+        return self.of(np.argsort(~self.answer[:, -1], kind="stable"))
+
+    def of(self, order: IntArray) -> Self:
+        """Return the same clustering, its clusters in this order."""
         return msgspec.structs.replace(
             self,
             centroids=self.centroids[order],

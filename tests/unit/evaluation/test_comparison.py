@@ -77,3 +77,14 @@ def test_the_figures_for_machines_say_that_they_are_not_private() -> None:
     assert "NOT PRIVATE" in read["note"]
     assert read["with_noise"]["nicv"] == compared.with_noise.nicv
     assert read["without_noise"]["nicv"] == compared.without_noise.nicv
+
+
+def test_clusters_beside_another_clustering_are_in_its_order() -> None:
+    m = _private(FASTLLOYD, Scaling.PER_FEATURE, RadiusSearch.BISECTION).mechanism
+    grid = [m.domain.to_grid(X)]
+    alone = comparison.lloyd(m, grid)
+    for order in ([0, 1, 2, 3, 4], [2, 0, 1, 4, 3], [4, 3, 2, 1, 0]):
+        nearby = m.domain.to_grid(alone.centroids[order] + 0.01)
+        beside = comparison.lloyd(m, grid, beside=nearby)
+        assert np.array_equal(beside.centroids, alone.centroids[order])
+        assert np.array_equal(beside.noisy_counts, alone.noisy_counts[order])

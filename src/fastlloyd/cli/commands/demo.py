@@ -82,9 +82,12 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
     """Let three hospitals and a server, four processes, cluster public tumour measurements, and
     compare the result with Lloyd without privacy.
     """
+    import numpy as np
+
     from fastlloyd.cli import results
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.evaluation import comparison
+    from fastlloyd.evaluation.labels import FittedClustering
     from fastlloyd.evaluation.tumours import TUMOUR_BOUNDS, load_tumours
 
     if missing := [extra for extra in NEEDED if not extras.is_installed(extra)]:
@@ -107,10 +110,11 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
         contents = {
             path.name: path.read_bytes() for path in sorted((folder / HOSPITALS[0]).iterdir())
         }
-        nicv = _nicv(folder / HOSPITALS[0], table)
+        private = FittedClustering.read(folder / HOSPITALS[0])
+    nicv = float(np.mean(private.label(table.values).distances ** 2))
     paths = place.write(contents)
     X = [domain.to_grid(table.values)]
-    lloyd = comparison.lloyd(plan.clustering, X)
+    lloyd = comparison.lloyd(plan.clustering, X, beside=private.centroids)
     figures = {
         "momentlloyd": nicv,
         "lloyd": comparison.figures(lloyd, X).nicv,
@@ -146,7 +150,9 @@ def _show(
     if not output.json:
         console.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
     console.print(f"Outside the guarantee:\n{bullets(plan)}")
-    console.print("\nFor comparison, on all records at one place:")
+    console.print(
+        "\nFor comparison, on all records at one place, the clusters in the order of those above:"
+    )
     screen.show_centroids(console, lloyd)
     console.print(
         "NICV, the mean squared distance of a record to its centroid:"
@@ -235,17 +241,6 @@ def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
         name: Table(values=table.values[share], columns=table.columns, source=name)
         for name, share in zip(HOSPITALS, shares, strict=True)
     }
-
-
-def _nicv(result: Path, table: "Table") -> float:
-    """Return the mean squared distance of a record from its centroid, in squared half widths. NOT
-    PRIVATE.
-    """
-    import numpy as np
-
-    from fastlloyd.evaluation.labels import FittedClustering
-
-    return float(np.mean(FittedClustering.read(result).label(table.values).distances ** 2))
 
 
 def run_processes(
