@@ -21,11 +21,11 @@ _BLOCK_CELLS = 1 << 18  # of float64 in a temporary array (2 MiB), which fits a 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SilhouetteSample:
-    """Records that silhouettes are averaged over, and the distances among them: made once, used for
-    many clusterings.
+    """Sample of records for silhouettes, with the distances among them. It can be used for many
+    clusterings.
 
-    records : intp (m,), their rows in X, ascending; distances : float64 (m, m), Euclidean. Exact on
-    raw data, NEVER private.
+    records : rows in X, ascending, intp (m,).
+    distances : Euclidean distances, float64 (m, m). They are exact, so NEVER private.
     """
 
     records: npt.NDArray[np.intp] = field(repr=False)
@@ -33,8 +33,10 @@ class SilhouetteSample:
 
     @classmethod
     def of(cls, X: npt.ArrayLike, *, n_records: int | None = None, seed: int = 0) -> Self:
-        """Draw `n_records` of X, the same for the same seed, or take all. Memory: 8 m^2 bytes.
-        Errors as in `silhouette`.
+        """Return a sample of `n_records` records of X, or of all. The same seed gives the same
+        sample.
+
+        It takes 8 m^2 bytes of memory for m records. Raises the errors of `silhouette`.
         """
         from sklearn.metrics import pairwise_distances
 
@@ -50,12 +52,11 @@ class SilhouetteSample:
 
 
 def bcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Between-cluster sum of squares: squared distances of the centroids to the mean of all
-    records, added up.
+    """Return the between-cluster sum of squares, in squared units of the features.
 
-    Every centroid counts as often as it has records. If each is the mean of its records, WCSS +
-    BCSS is the total. Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes
-    and errors as in `assign`.
+    It is the sum of squared distances from each centroid to the mean of all records, each times the
+    number of its records. If each centroid is the mean of its records, WCSS + BCSS is the total sum
+    of squares. Exact, so NEVER private. Shapes and errors are those of `assign`.
     """
     X, centroids = records_and_centroids(X, centroids)
     counts = np.bincount(assign(X, centroids), minlength=len(centroids))
@@ -68,13 +69,14 @@ def bcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 def silhouette(
     X: npt.ArrayLike, centroids: npt.ArrayLike, sample: SilhouetteSample | None = None
 ) -> float:
-    """Mean silhouette (Rousseeuw 1987), from -1 to 1; higher is better.
+    """Return the mean silhouette (Rousseeuw 1987), from -1 to 1. Higher is better.
 
-    That of a record is (b - a) / max(a, b), a its mean distance to the others of its cluster, b to
-    those of the nearest other cluster; 0 if it is alone in its cluster. -1 if all records are in
-    one cluster: a value by convention. Time O(n_records^2), so give many records a `sample` of the
-    same X: the mean is then over its records, among each other. Exact on raw data, NEVER private.
-    Shapes and errors as in `assign`.
+    The silhouette of a record is (b - a) / max(a, b). a is its mean distance from the others of its
+    cluster, and b its mean distance from the records of the nearest other cluster. It is 0 for a
+    record alone in its cluster. The mean is -1, by convention, if all records are in one cluster.
+    Time is O(n_records^2), so pass a `sample` of X if there are many records. The mean then covers
+    the records of the sample, compared with each other. Exact, so NEVER private. Shapes and errors
+    are those of `assign`.
     """
     from sklearn.metrics import silhouette_score
 
@@ -96,12 +98,12 @@ def silhouette(
 
 
 def davies_bouldin(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Davies-Bouldin index (1979), from 0; lower is better.
+    """Return the Davies-Bouldin index (1979), from 0. Lower is better.
 
-    The mean over clusters of the largest (s_i + s_j) / m_ij, s_i the mean distance of a cluster's
-    records to their mean, m_ij the distance of two such means: of the records, not of the
-    centroids. Infinite if all records are in one cluster. Exact on raw data, NEVER private. Shapes
-    and errors as in `assign`.
+    It is the mean over clusters i of the largest (s_i + s_j) / m_ij. s_i is the mean distance of a
+    cluster's records from their mean. m_ij is the distance between two such means. The means are
+    those of the records, not the centroids. The index is infinite if all records are in one
+    cluster. Exact, so NEVER private. Shapes and errors are those of `assign`.
     """
     from sklearn.metrics import davies_bouldin_score
 
@@ -115,12 +117,12 @@ def davies_bouldin(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 
 
 def calinski_harabasz(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Calinski-Harabasz index (1974), from 0; higher is better.
+    """Return the Calinski-Harabasz index (1974), from 0. Higher is better.
 
-    B / (k - 1) over W / (n - k), B and W the sums of squares between and within the k occupied
-    clusters, about the means of their records. 0 if all records are in one cluster; infinite if
-    there are more and every cluster is a single point. Exact on raw data, NEVER private. Shapes and
-    errors as in `assign`.
+    It is B / (k - 1) divided by W / (n - k). B and W are the sums of squares between and within the
+    k occupied clusters, about the means of their records. The index is 0 if all records are in one
+    cluster. It is infinite if there are several, and each is a single point. Exact, so NEVER
+    private. Shapes and errors are those of `assign`.
     """
     from sklearn.metrics import calinski_harabasz_score
 
@@ -134,12 +136,12 @@ def calinski_harabasz(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 
 
 def dunn(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Dunn index (1974), from 0; higher is better.
+    """Return the Dunn index (1974), from 0. Higher is better.
 
-    The smallest distance between records of different clusters over the largest between records of
-    the same. 0 if all records are in one cluster; infinite if there are more and every cluster is a
-    single point. Time O(n_records^2), in bounded memory. Exact on raw data, NEVER private. Shapes
-    and errors as in `assign`.
+    It is the smallest distance between records of different clusters, divided by the largest
+    distance between records of the same cluster. It is 0 if all records are in one cluster. It is
+    infinite if there are several, and each is a single point. It takes time O(n_records^2) and
+    bounded memory. Exact, so NEVER private. Shapes and errors are those of `assign`.
     """
     from scipy.spatial.distance import cdist
 
@@ -161,19 +163,20 @@ def dunn(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 def _partition(
     X: npt.ArrayLike, centroids: npt.ArrayLike
 ) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Records in a box around 0 that is less than 1 wide, and their labels: for what depends on
-    neither place nor scale.
+    """Return the records moved and scaled into a box around 0 with widths below 1, and their
+    labels.
+
+    It is for measures that do not depend on place and scale.
     """
     X, centroids = records_and_centroids(X, centroids)
     return _unit_box(X), assign(X, centroids)
 
 
 def _unit_box(X: FloatArray) -> FloatArray:
-    """Records moved to the middle of their range, and divided by a power of two, which rounds
-    nothing, to widths below 1.
+    """Return the records moved to the middle of their range, and scaled to widths below 1.
 
-    scikit-learn compares with absolute tolerances and computes distances from products, so it gets
-    numbers near 1 around 0.
+    The factor is a power of two, so scaling rounds nothing. scikit-learn compares with absolute
+    tolerances, and computes distances from products. It therefore needs numbers near 1 around 0.
     """
     lower, upper = X.min(axis=0), X.max(axis=0)
     with np.errstate(over="ignore"):

@@ -1,1 +1,1 @@
-"""Runs the paper's experiments, and your own, on public records: NOT PRIVATE."""
+"""Run the paper's experiments, and a user's own, on public records. NOT PRIVATE."""

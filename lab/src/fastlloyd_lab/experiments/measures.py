@@ -1,5 +1,4 @@
-"""What is measured on a clustering, what it is called where people read it, and the kinds of
-figures that show it.
+"""Measures of a clustering, their names for readers, and the kinds of figures that show them.
 
 Measures are computed on public records without noise: NOT PRIVATE.
 """
@@ -24,8 +23,9 @@ them.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """A number by its column in results. better : -1 where less is better, 1 where more is, 0 where
-    neither is known.
+    """Number in a column of the results.
+
+    better : -1 if less is better, 1 if more is better, 0 if neither is known.
     """
 
     column: str
@@ -37,15 +37,16 @@ class Quantity:
 
     @property
     def axis(self) -> str:
-        """The label of an axis."""
+        """Label of an axis for this quantity."""
         return f"{self.title}, {self.unit}" if self.unit else self.title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure(Quantity):
-    """How a quantity is computed from a problem and centroids (k, d) in its scaled units.
+    """Quantity that is computed from a problem and centroids (k, d) in its scaled units.
 
-    prepare : makes what the problem keeps for all trials, so that it counts for none of them.
+    prepare : function that computes the part that is the same for all trials of a problem. Its time
+        counts for no trial.
     """
 
     compute: Callable[[Problem, FloatArray], float]
@@ -94,22 +95,22 @@ MEASURES = {
 
 
 def quantity(column: str) -> Quantity:
-    """Return the quantity that a column measures.
+    """Return the quantity that a column contains.
 
-    A measure unknown to this package is called by the name of its column, and has no limits.
+    A quantity unknown to this package has the name of its column, and no limits on its values.
     """
     return MEASURES.get(column) or Quantity(column=column, title=column.replace("_", " "))
 
 
 def in_order(columns: set[str]) -> list[str]:
-    """Known measures in the order of `MEASURES`, then all others by name."""
+    """Return the columns: known measures in the order of `MEASURES`, then all others by name."""
     return [column for column in MEASURES if column in columns] + sorted(
         columns.difference(MEASURES)
     )
 
 
 def check_figures(names: Iterable[str]) -> None:
-    """Raise DataError if a name is that of no kind of figure."""
+    """Raise DataError if a name is not the name of a kind of figure."""
     for name in names:
         if name not in FIGURES:
             raise DataError(f"figure {unknown_name(name, FIGURES)}")

@@ -1,5 +1,5 @@
-"""Methods of clustering under comparison: the product's own, PE-means, and those of users, each one
-record.
+"""Methods of clustering that experiments compare: those of the product, PE-means, and methods of
+users.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,8 +41,8 @@ class Setting:
     epsilon, delta : guarantee of the trial, or inf and 0 for a method without privacy.
     clients : number of clients, or 1 for the central model.
     preset : name of the preset.
-    public_seed : seed of public randomness, which depends on data set and run only.
-    noise_seed : seed of the noise, 0 to 2**256 - 1, which depends on all of the trial.
+    public_seed : seed of public random choices. It depends only on the data set and the run.
+    noise_seed : seed of the noise, 0 to 2**256 - 1. It depends on all settings of the trial.
     options : values of the swept options that the method accepts.
     """
 
@@ -57,8 +57,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Centroids, float64 (k, d), in the scaled units of the problem: its box is [-1, 1]^d.
-    n_iterations : how many it took.
+    """Result of one trial of a method.
+
+    centroids : float64 (k, d), in the scaled units of the problem, whose box is [-1, 1]^d.
+    n_iterations : number of iterations of the method.
     """
 
     centroids: FloatArray
@@ -67,10 +69,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A method by its name in results and its label in figures.
+    """Method of clustering, with its name in results and its label in figures.
 
-    options : the swept options it takes. private False: epsilon says nothing to it; it is run once
-    per (set, options, run). central : it runs alike for every number of clients.
+    options : swept options that the method accepts.
+    private : whether the method uses epsilon. If not, it is run once for each set, options and run.
+    central : whether the method gives the same result for every number of clients.
     """
 
     name: str
@@ -82,8 +85,11 @@ class Method:
 
 
 def load_method(name: str, folder: Path) -> Method:
-    """The method of that name, or what FILE.py:NAME holds, relative to the folder. Raises
-    PlanError.
+    """Return the method with this name, or the method that FILE.py:NAME refers to.
+
+    folder : folder that FILE.py is relative to.
+
+    Raises PlanError.
     """
     if is_reference(name):
         method = resolve(name, folder)
@@ -106,8 +112,8 @@ def load_method(name: str, folder: Path) -> Method:
 
 
 def _check_fields(method: Method, where: str) -> None:
-    """Raise PlanError for wrong types in a method, because code of others may put anything into
-    it.
+    """Raise PlanError if a field of the method has a wrong type. Code of users may contain
+    anything.
     """
     options: object = method.options
     are_names = isinstance(options, (frozenset, set, tuple, list)) and all(
@@ -152,10 +158,11 @@ def check_option(name: str, value: Option) -> None:
 
 
 def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome:
-    """Drive the product: the central model for one client, messages and masks for more.
+    """Run an algorithm of the product: in the central model for one client, with messages and masks
+    for several.
 
-    A federated run needs noise; an algorithm without any runs centrally, which is what clients
-    would get without masks, too.
+    An algorithm without noise always runs in the central model, because clients would get the same
+    result.
     """
     if "trust" in setting.options and setting.clients == 1:
         raise PlanError("option trust is about federated runs; expected clients = 2 or more")
@@ -177,8 +184,11 @@ def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome
 def _federated(
     settings: Settings[AnyAlgorithm], problem: Problem, setting: Setting
 ) -> tuple[Mechanism, Clustering]:
-    """Unless the option trust says otherwise the server adds all noise, as in the paper: then as in
-    the central model. No client is missing, so the deal, which is drawn anew, does not matter.
+    """Run a federation. Unless the option trust says otherwise, the server adds all noise, as in
+    the paper.
+
+    The result is then that of the central model. No client is missing, so the random split of
+    records into clients does not matter.
     """
     clients, identities = roster(
         (f"client-{i + 1}" for i in range(setting.clients)), problem.n_records
@@ -223,8 +233,9 @@ def _settings(
 
 
 def _pe_means(problem: Problem, setting: Setting) -> Outcome:
-    """Centrally for any number of clients: votes add up, so clients whose server adds the noise
-    would get the same.
+    """Run PE-means in the central model, for any number of clients.
+
+    Votes add up, so clients whose server adds the noise would get the same result.
     """
     plan = pe_means.PEMeans(
         domain=problem.domain,

@@ -1,30 +1,31 @@
 """PE-means (arXiv 2606.00342) in a box, in the central model: candidates evolve by noisy votes of
-the records. No product.
+the records.
 
-For comparisons on public records; `methods.py` gives it the repeatable noise of experiments, NOT
-PRIVATE. Written from a description of the rule, not from the paper and not from its code, over the
-queries of `fastlloyd.mechanisms.queries`:
+This is for comparisons on public records, and is not part of the product. `methods.py` supplies the
+repeatable noise of experiments: NOT PRIVATE. The code was written from a description of the rule,
+without the paper and its code, with the queries of `fastlloyd.mechanisms.queries`:
 
-1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (for epsilon > 1: 4 epsilon sqrt(d)), sigma =
-   sqrt(T) / mu. The first (L + 1) k candidates come from sphere packing, without the data.
+1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (for epsilon > 1: 4 epsilon sqrt(d)),
+   sigma = sqrt(T) / mu. The first (L + 1) k candidates come from sphere packing, without the data.
 2. Every record votes for its nearest candidate: h = votes + N(0, sigma^2).
-3. Keep the largest h that together reach the public N; the others become 0.
+3. Keep the largest h that together reach the public N. The others become 0.
 4. If the sum of h^2 is below (number of candidates) sigma^2, halve L, down to 4.
 5. C = weighted k-means of the candidates, the best of 10 starts.
-6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with u ~
-   N(0, s_u^2), v ~ N(0, 1), moved back into the domain. The C of generation T is the result.
+6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with
+   u ~ N(0, s_u^2), v ~ N(0, 1), moved back into the domain. The C of generation T is the result.
 
-Guarantee, given fresh noise: (epsilon, delta); neighbours differ by one record added or removed.
-One record moves one vote by 1, so a generation costs 1 / sigma^2 and all T of them mu^2, where mu =
-gdp_mu(epsilon, delta); sigma is rounded up to an exact rational. Everything between votes is
+Guarantee with fresh noise: (epsilon, delta), for one record added or removed. One record changes
+one vote by 1, so a generation costs 1 / sigma^2. All T generations cost mu^2, where mu =
+gdp_mu(epsilon, delta). sigma is rounded up to an exact rational. All steps between votes are
 post-processing. N counts as public.
 
-Ours, since the description is of a ball or says nothing: the domain is the box, R half its diagonal
-(the radius of the ball around it), and "back into the domain" clips each coordinate. L and T are
-rounded down. The packing halves its radius, as in FastLloyd's published code. Step 4 takes h after
-step 3. u and v are drawn for each coordinate. k-means goes a fixed number of steps, and only the
-most promising starts go all of them. If fewer than k candidates keep a weight, the k with the
-largest h are C. Candidates are grid points. What is random and public follows from the public seed.
+The following is our own, because the description has a ball as the domain, or says nothing. The
+domain is the box, and R is half its diagonal. "Moved back into the domain" clips each coordinate. L
+and T are rounded down. The packing halves its radius, as in FastLloyd's published code. Step 4
+takes h after step 3. u and v are drawn for each coordinate. k-means takes a fixed number of steps,
+and only the most promising starts take all of them. If fewer than k candidates keep a weight, C is
+the k candidates with the largest h. Candidates are grid points. All public random choices follow
+from the public seed.
 """
 
 import math
@@ -57,8 +58,9 @@ COUNT_BITS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PEMeans:
-    """Settings that are fixed before the records are asked. n_records : N, exact and taken as
-    public.
+    """Settings of PE-means that are fixed before it reads any records.
+
+    n_records : exact number N of records, which counts as public.
 
     Raises BudgetError or PlanError.
     """
@@ -80,20 +82,21 @@ class PEMeans:
 
     @property
     def n_generations(self) -> int:
-        """T, the floor of 4 sqrt(d) max(1, epsilon)."""
+        """Number T of generations: the floor of 4 sqrt(d) max(1, epsilon)."""
         return math.isqrt(
             math.floor(16 * self.domain.n_features * max(Fraction(1), Fraction(self.epsilon)) ** 2)
         )
 
     @property
     def n_mutants(self) -> int:
-        """L before it is halved: mutants of each centroid."""
+        """Number L of mutants of each centroid, before L is halved."""
         return max(self.n_records // (5 * self.n_clusters), FEWEST_MUTANTS)
 
     @property
     def scale(self) -> Fraction:
-        """Deviation of the noise on each vote, in units of 2**-16 records: sigma, rounded up to a
-        multiple of 1/65536 unit.
+        """Standard deviation of the noise on each vote, in units of 2**-16 records.
+
+        It is sigma, rounded up to a multiple of 1/65536 unit.
         """
         return sqrt_up(
             self.n_generations
@@ -108,7 +111,7 @@ class PEMeans:
 
     @property
     def reach(self) -> float:
-        """R, half the diagonal of the box in grid units."""
+        """Half the diagonal of the box (R), in grid units."""
         return math.sqrt(self.domain.squared_half_diagonal)
 
     def question(self, n_candidates: int) -> Votes:
@@ -119,8 +122,12 @@ class PEMeans:
 
 
 def cluster(plan: PEMeans, X: GridArray, public_seed: PublicSeed, noise: NoiseSource) -> FloatArray:
-    """Centroids of grid points X (n_records, n_features) of the domain, in grid units: float64 (k,
-    d), within the box.
+    """Return the centroids that PE-means finds, float64 (k, d), in grid units, inside the box.
+
+    plan : settings.
+    X : grid points of the records, (n_records, n_features).
+    public_seed : seed of public random choices.
+    noise : source of the noise.
     """
     draws = Draws(public_seed, b"fastlloyd/v1/pe-means")
     candidates, L = first_candidates(plan, public_seed), plan.n_mutants
@@ -138,8 +145,9 @@ def voted(
     noise: NoiseSource,
     draws: Draws,
 ) -> tuple[FloatArray, int]:
-    """C and L after the votes of one generation: the only place where records are asked, for 1 /
-    sigma^2 of mu^2.
+    """Return the centroids C and the number L of mutants after the votes of one generation.
+
+    Only this function reads records. It costs 1 / sigma^2 of mu^2.
     """
     h = noisy_votes(plan, candidates, X, noise)
     weights = largest(h, plan.n_records)
@@ -149,7 +157,7 @@ def voted(
 
 
 def first_candidates(plan: PEMeans, public_seed: PublicSeed) -> IntArray:
-    """(L + 1) k points from sphere packing, in grid units."""
+    """Return the (L + 1) k first candidates, in grid units. They come from sphere packing."""
     n_candidates = (plan.n_mutants + 1) * plan.n_clusters
     return sphere_packing(plan.domain.half_widths, n_candidates, public_seed, RadiusSearch.HALVING)
 
@@ -165,8 +173,9 @@ def noisy_votes(
 
 
 def largest(h: FloatArray, total: int) -> FloatArray:
-    """The largest entries that together reach the total, or all above 0 if they do not; the others
-    become 0.
+    """Return h with only its largest entries, which together reach the total. All others become 0.
+
+    If the positive entries do not reach the total, all of them are kept.
     """
     descending = np.sort(h)[::-1]
     reached = np.flatnonzero(np.cumsum(descending) >= total)
@@ -175,14 +184,16 @@ def largest(h: FloatArray, total: int) -> FloatArray:
 
 
 def is_weak(weights: FloatArray, sigma: float) -> bool:
-    """Return whether the weights have less energy than the noise on all votes."""
+    """Return whether the sum of squared weights is below the expected sum of squares of
+    the noise.
+    """
     return float(weights @ weights) < len(weights) * sigma**2
 
 
 def selected(
     plan: PEMeans, candidates: IntArray, h: FloatArray, weights: FloatArray, draws: Draws
 ) -> FloatArray:
-    """C: weighted k-means of the candidates, float64 (k, d) in grid units."""
+    """Return the centroids C: weighted k-means of the candidates, float64 (k, d), in grid units."""
     k, B = plan.n_clusters, plan.domain.half_widths
     points, kept = candidates.astype(np.float64), weights > 0
     if kept.sum() < k:
@@ -192,8 +203,10 @@ def selected(
 
 
 def next_candidates(plan: PEMeans, C: FloatArray, n_mutants: int, draws: Draws) -> IntArray:
-    """The centroids, then L mutants of each by Levy flights (Mantegna 1994), as grid points: int64
-    ((L + 1) k, d).
+    """Return the next candidates: the centroids, then L mutants of each, int64 ((L + 1) k, d), as
+    grid points.
+
+    Mutants come from Levy flights (Mantegna 1994).
     """
     shape, B = (len(C), n_mutants, C.shape[1]), plan.domain.half_widths
     u, v = mantegna_deviation(LEVY_INDEX) * draws.normal(shape), draws.normal(shape)
@@ -203,8 +216,10 @@ def next_candidates(plan: PEMeans, C: FloatArray, n_mutants: int, draws: Draws) 
 
 
 def mantegna_deviation(index: float) -> float:
-    """s_u: with it the tails of u / |v|^(1 / index) are those of the symmetric stable law of that
-    index, for large values.
+    """Return s_u, the standard deviation of u in Mantegna's method.
+
+    With it, the tails of u / |v|^(1 / index) are those of the symmetric stable law with that index,
+    for large values.
     """
     above = math.gamma(1 + index) * math.sin(math.pi * index / 2)
     below = math.gamma((1 + index) / 2) * index * 2 ** ((index - 1) / 2)

@@ -1,5 +1,5 @@
-"""One data set ready to be clustered: scaled records, domain, grid points. Exact on public records,
-NOT PRIVATE.
+"""Data set that is ready to be clustered: scaled records, domain, and grid points. Exact, so NOT
+PRIVATE.
 """
 
 import hashlib
@@ -27,11 +27,13 @@ SAMPLE = 4000  # records of a silhouette: its distances are 128 MB
     frozen=True, kw_only=True, eq=False
 )  # no slots: what is costly is computed when it is first asked for
 class Problem:
-    """Records in [-1, 1]^d by the data's own range, which a private run must not use. Arrays are
+    """Records scaled to [-1, 1]^d by their own range, which a private run must not use. Arrays are
     read-only.
 
-    X : float64 (n_records, n_features). domain : the box itself. grid : the same records as grid
-    points of it. digest : SHA-256 of the raw values, hex.
+    X : scaled records, float64 (n_records, n_features).
+    domain : box [-1, 1]^d.
+    grid : grid points of the records in the domain.
+    digest : SHA-256 of the raw values, hex.
     """
 
     name: str
@@ -53,8 +55,8 @@ class Problem:
 
     @cached_property
     def reference(self) -> FloatArray:
-        """Centroids of scikit-learn's k-means++, the best of 10 starts with a fixed seed, float64
-        (k, d).
+        """Centroids of scikit-learn's k-means++, float64 (k, d): the best of 10 starts with a fixed
+        seed.
         """
         from sklearn.cluster import KMeans
 
@@ -65,21 +67,27 @@ class Problem:
 
     @cached_property
     def sample(self) -> SilhouetteSample:
-        """All records, or 4,000 of them: the same for all trials of a set."""
+        """Records for the silhouette: all, or 4,000 of them. They are the same for all trials of a
+        set.
+        """
         return SilhouetteSample.of(self.X, n_records=SAMPLE)
 
 
 @lru_cache(maxsize=1)  # a process stays with one set
 def load_problem(name: str, folder: Path) -> Problem:
-    """The set of that name, or what FILE.py:NAME gives, relative to the folder. Raises DataError or
-    PlanError.
+    """Return the problem of the set with this name, or of the set that FILE.py:NAME refers to.
+
+    folder : folder that FILE.py is relative to.
+
+    Raises DataError or PlanError.
     """
     return make_problem(name, *_values(name, folder))
 
 
 def check_own(name: str, folder: Path) -> None:
-    """Raise DataError or PlanError for an own set that no trial can use: it is read once. Other
-    sets are known by their digests.
+    """Raise DataError or PlanError if no trial can use a set of the user's code.
+
+    The set is read once. Other sets are known by their digests, so they are not read.
     """
     if is_reference(name) or name in own_sets():
         with guarded(f"the data set {name!r:.200} cannot be loaded"):
@@ -88,8 +96,12 @@ def check_own(name: str, folder: Path) -> None:
 
 
 def make_problem(name: str, values: FloatArray, n_clusters: int) -> Problem:
-    """Scale raw records (n_records, n_features), finite; a constant feature becomes 0. Raises
-    DataError.
+    """Return the problem of raw records. A constant feature becomes 0.
+
+    values : finite numbers (n_records, n_features).
+    n_clusters : number of clusters.
+
+    Raises DataError.
     """
     _check(name, values, n_clusters)
     # halves: a width may be larger than any float
@@ -145,7 +157,9 @@ def _check(name: str, values: FloatArray, n_clusters: int) -> None:
 
 
 def _distinct(values: FloatArray, enough: int) -> int:
-    """Return the number of distinct records, counted only up to `enough`."""
+    """Return the number of distinct records. If there are at least `enough`, the number may be too
+    small, but is at least `enough`.
+    """
     n = 2 * enough
     while (found := len(np.unique(values[:n], axis=0))) < enough and n < len(values):
         n *= 4
@@ -159,8 +173,9 @@ def _values(name: str, folder: Path) -> tuple[FloatArray, int]:
 
 
 def _from_code(name: str, given: Any) -> tuple[FloatArray, int]:
-    """Records and clusters from a pair (X, n_clusters), or from a function without arguments that
-    returns one.
+    """Return records and number of clusters from an object of the user's code.
+
+    given : a pair (X, n_clusters), or a function without arguments that returns such a pair.
     """
     pair = given() if callable(given) else given
     if not isinstance(pair, Iterable) or len(pair := tuple(pair)) != 2:

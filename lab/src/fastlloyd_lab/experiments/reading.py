@@ -1,11 +1,11 @@
-"""A folder of results as it was left: rows, specification and provenance, checked and never
+"""Read a folder of results: rows, specification and provenance. They are checked, and never
 changed.
 
-Every trial is a line of `trials.jsonl` as soon as it ends; the runner puts them in the order of the
-specification when it ends. Trials that are handed on may be packed as `trials.jsonl.gz`, a tenth of
-the space. Measures that are sums of squares or counts are never negative, a silhouette lies in
-[-1, 1], and none is "not a number": such a row was not written by an experiment, and a mean over it
-would say nothing.
+Every trial is a line of `trials.jsonl` as soon as it ends. When the runner ends, it sorts the lines
+into the order of the specification. For publication, the file may be packed as `trials.jsonl.gz`,
+with a tenth of the size. A row is refused if a measure has an impossible value: a negative sum of
+squares or count, a silhouette outside [-1, 1], or NaN. No experiment writes such a row, and it
+would spoil a mean.
 """
 
 import csv
@@ -45,10 +45,12 @@ _Name = Annotated[str, Meta(min_length=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One trial.
+    """Row of the results: one trial.
 
-    options : the swept ones that its method took. error : empty unless the trial failed. measures :
-        computed values, which may be infinite. epsilon : infinite for a method that is not private.
+    options : swept options that the method accepted.
+    error : sentence about the failure, or "" if the trial did not fail.
+    measures : computed values, which may be infinite.
+    epsilon : epsilon of the trial, or infinite for a method without privacy.
     """
 
     dataset: str
@@ -66,12 +68,12 @@ class Row:
 
     @property
     def key(self) -> _Key:
-        """Key that identifies this trial."""
+        """Key that identifies the trial."""
         return self.dataset, self.method, self.epsilon, self.options, self.clients, self.run
 
 
 class _Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns of every row."""
+    """Columns that every row has."""
 
     dataset: _Name
     method: _Name
@@ -87,7 +89,7 @@ class _Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Ended(_Failed, frozen=True, kw_only=True):
-    """Columns of every row of a trial that did not fail."""
+    """Columns that every row of a successful trial has."""
 
     n_records: _Positive
     n_features: _Positive
@@ -96,8 +98,8 @@ class _Ended(_Failed, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=64)  # rows have few kinds of headings, and there are very many rows
 def split(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of swept options, which stand before the status in a row, and of measures, which stand
-    after it.
+    """Return two lists of column names: the swept options, which are before the status, and the
+    measures, which are after it.
     """
     status = names.index("status") if "status" in names else 0
     before, after = (
@@ -108,8 +110,11 @@ def split(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def parse(cells: Mapping[str, Any], where: str) -> Row:
-    """The row of a trial. where : "line 2 of FILE". Raises DataError that names place and
-    column.
+    """Return the row in the cells of a line.
+
+    where : place of the line in messages, such as "line 2 of FILE".
+
+    Raises DataError, which names the place and the column.
     """
     failed = cells.get("status") == FAILED
     options, measures = split(tuple(cells))
@@ -137,7 +142,9 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
 
 
 def text(value: object) -> str:
-    """The value of an option as text: a number as Python shows it, true and false as JSON does."""
+    """Return the value of an option as text: a number as Python shows it, true and false as in
+    JSON.
+    """
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -156,8 +163,11 @@ def _measure(name: str, cell: Any) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Content of a folder of results. figures : names as in the specification. labels : names of
-    methods in figures. central : methods that run alike for every number of clients.
+    """Content of a folder of results.
+
+    figures : names of figures in the specification.
+    labels : names of methods in figures.
+    central : methods that give the same result for every number of clients.
     """
 
     title: str
@@ -172,19 +182,17 @@ class Results:
 
     @property
     def measures(self) -> list[str]:
-        """Columns of measures, those of the paper first."""
+        """Columns of measures. The measures of the paper come first."""
         return in_order({name for row in self.rows for name in row.measures})
 
     @property
     def failures(self) -> list[Row]:
-        """The rows of trials that failed."""
+        """Rows of trials that failed."""
         return [row for row in self.rows if row.error]
 
 
 def read(folder: Path) -> Results:
-    """Read a folder of results. Raises DataError in one sentence that says what is wrong with
-    it.
-    """
+    """Return the content of a folder of results. Raises DataError, which names the fault."""
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; name the folder of `fastlloyd experiment run`")
     notes: list[str] = []
@@ -216,8 +224,9 @@ def read(folder: Path) -> Results:
 
 
 def _specification(folder: Path, provenance: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What was asked for, as text and as its content: a copy of the file, or what the provenance
-    has of it.
+    """Return the specification of the results, as text and as its content.
+
+    It is a copy in the folder, or the content in the provenance.
     """
     if (folder / SPECIFICATION).is_file():
         path = folder / SPECIFICATION
@@ -232,15 +241,13 @@ def _specification(folder: Path, provenance: Mapping[str, Any]) -> tuple[str, di
 
 
 def _table(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a table inside JSON, empty if there is none."""
+    """Return the table with this name inside a JSON object, or an empty table."""
     found = content.get(name)
     return found if isinstance(found, dict) else {}
 
 
 def _rows(folder: Path, notes: list[str]) -> list[Row]:
-    """Every trial once. Raises DataError where two lines are of one trial and do not say the
-    same.
-    """
+    """Return every trial once. Raises DataError if two different lines belong to the same trial."""
     found: dict[_Key, tuple[int, Row]] = {}
     for number, cells in json_lines(folder, notes):
         row = parse(cells, f"line {number} of {folder / TRIALS}")
@@ -260,8 +267,8 @@ def packed(folder: Path) -> Path:
 
 
 def trials_content(folder: Path) -> bytes:
-    """What is in `trials.jsonl`, or in its packed form if there is only that; nothing if there is
-    neither. Raises DataError.
+    """Return the content of `trials.jsonl`, or of its packed form, or nothing if neither exists.
+    Raises DataError.
     """
     try:
         if (folder / TRIALS).exists():
@@ -274,10 +281,11 @@ def trials_content(folder: Path) -> bytes:
 
 
 def json_lines(folder: Path, notes: list[str]) -> Iterator[tuple[int, Cells]]:
-    """The rows of `trials.jsonl` by the numbers of their lines; a last line that a kill cut short
-    is left out, and noted.
+    """Return the rows of `trials.jsonl` by their line numbers.
 
-    Raises DataError for any other line that is no object.
+    A last line that was cut short when a process was killed is left out, and noted in `notes`.
+
+    Raises DataError for any other line that is not a JSON object.
     """
     *lines, rest = trials_content(folder).split(b"\n")
     for number, line in enumerate(lines, 1):

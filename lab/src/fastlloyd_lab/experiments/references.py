@@ -1,5 +1,6 @@
-"""Objects of code that a specification names: FILE.py:NAME, relative to its folder, or
-package.module:NAME.
+"""Load objects of code that a specification names, as FILE.py:NAME or as package.module:NAME.
+
+FILE.py is relative to the folder of the specification.
 """
 
 import hashlib
@@ -26,10 +27,11 @@ def is_reference(text: str) -> bool:
 
 
 def resolve(text: str, folder: Path) -> Any:
-    """The object; its file is run once per process. Raises PlanError, one sentence, if it is not
-    there or fails.
+    """Return the object that a reference names. Its file is run once per process.
 
-    A file may import its neighbours: the specification's folder is searched last.
+    A file may import its neighbours, because the specification's folder is searched last.
+
+    Raises PlanError if the object does not exist, or its code fails.
     """
     where, _, name = text.partition(":")
     if not where or not name:
@@ -46,8 +48,9 @@ def resolve(text: str, folder: Path) -> Any:
 
 @contextmanager
 def guarded(wrong: str) -> Iterator[None]:
-    """Make one PlanError of whatever code of others raises; sentences of fastlloyd stay, and so
-    does Ctrl-C.
+    """Context manager that turns an exception of a user's code into a PlanError.
+
+    Errors of fastlloyd, and Ctrl-C, pass unchanged.
     """
     with _interrupts() as pressed:
         try:
@@ -61,13 +64,17 @@ def guarded(wrong: str) -> Iterator[None]:
 
 
 def code_digest(text: str, folder: Path) -> str:
-    """SHA-256 of the file, hex; of a module, which an installed package holds, nothing."""
+    """Return the SHA-256 of the file in a reference, hex, or "" for a module of an installed
+    package.
+    """
     path = folder / text.partition(":")[0]
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.suffix == ".py" else ""
 
 
 def said(error: BaseException) -> str:
-    """An exception in one line; its name is left out where the message was written for people."""
+    """Return an exception in one line. Its type is left out if the message was written
+    for people.
+    """
     text = " ".join(str(error).split())
     if isinstance(error, FastLloydError):
         return text
@@ -81,8 +88,8 @@ def said(error: BaseException) -> str:
 
 @contextmanager
 def _interrupts() -> Iterator[list[bool]]:
-    """Tell Ctrl-C, which is noted here and goes on, from a KeyboardInterrupt that code of others
-    raises by itself.
+    """Context manager that notes Ctrl-C, to distinguish it from a KeyboardInterrupt that a user's
+    code raises.
     """
     pressed: list[bool] = []
     before = signal.getsignal(signal.SIGINT)

@@ -1,5 +1,5 @@
-"""A folder of results as the runner writes it: rows as they come, in the end in their order, and
-what they came of. NOT PRIVATE.
+"""Write a folder of results: rows as they come, sorted at the end, and their provenance. NOT
+PRIVATE.
 """
 
 import json
@@ -27,10 +27,11 @@ _NEEDED = frozenset(("fastlloyd", "code", "datasets", "sessions"))
 
 
 class Folder:
-    """Rows on disk, and by their keys in memory; open in one process at a time.
+    """Folder of results that is being written. Rows are on disk, and in memory by their keys.
 
-    A row is with the operating system, whole, when `append` returns: a process that is killed loses
-    none. A line that was cut short is dropped when the folder is opened again.
+    Only one process at a time may have it open. When `append` returns, the operating system has the
+    whole row, so a killed process loses no row. A line that was cut short is removed when the
+    folder is opened again.
     """
 
     def __init__(self, path: Path, provenance: dict[str, Any]) -> None:
@@ -61,15 +62,16 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Release the folder."""
+        """Release the folder, so that another process may open it."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
         self._lock.release()
 
     def append(self, row: Cells) -> None:
-        """Add the row of a trial that has none yet. Raises OutputError; the line may then be
-        incomplete.
+        """Add the row of a trial that has no row yet.
+
+        Raises OutputError. The line on disk may then be incomplete.
         """
         line = _line(row).encode()
         try:
@@ -83,8 +85,9 @@ class Folder:
         self.rows[row_key(row)] = row
 
     def note_set(self, row: Cells, digest: str) -> None:
-        """Store the digest of the row's records. Raises DataError if earlier rows of the folder
-        have another.
+        """Store the digest of the set that a row belongs to.
+
+        Raises DataError if earlier rows of the folder have another digest for this set.
         """
         name = row["dataset"]
         found = {"sha256": digest, **{column: row[column] for column in SHAPE}}
@@ -98,8 +101,10 @@ class Folder:
             )
 
     def finish(self, trials: Iterable[Trial], session: dict[str, Any] | None) -> list[Path]:
-        """Put the rows in order: those of the trials in theirs, then those of runs not asked for.
-        Remember the session that ends if it ran any. Returns the paths.
+        """Sort the rows and add the session to the provenance. Return the paths of the files.
+
+        The rows of `trials` come first, in the order of the trials. Rows of other runs follow. A
+        session that ran no trials is not added.
         """
         first = {trial.key: self.rows[trial.key] for trial in trials if trial.key in self.rows}
         self.rows = first | self.rows
@@ -152,7 +157,8 @@ def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any]
 
 
 def read_rows(path: Path) -> dict[str, Cells]:
-    """All rows in a folder by the keys of their trials; a last line that is not whole is left out.
+    """Return all rows of a folder by the keys of their trials. An incomplete last line is left out.
+
     Raises DataError.
     """
     rows = {}
@@ -180,14 +186,14 @@ def n_failed(rows: Iterable[Cells]) -> int:
 
 
 def _line(row: Cells) -> str:
-    """The row as a line of JSON, which has no infinite numbers: they become text."""
+    """Return the row as a line of JSON. Infinite numbers become text, because JSON has none."""
     infinite = (math.inf, -math.inf)
     plain = {name: str(value) if value in infinite else value for name, value in row.items()}
     return json.dumps(plain, allow_nan=False) + "\n"
 
 
 def _added(earlier: dict[str, Any], provenance: dict[str, Any]) -> dict[str, Any]:
-    """The provenance of a folder to which another session adds."""
+    """Return the provenance of a folder after another session has added to it."""
     kept = {name: earlier[name] for name in ("datasets", "sessions")}
     both = {
         name: earlier.get(name, {}) | provenance.get(name, {})

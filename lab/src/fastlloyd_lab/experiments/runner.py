@@ -1,4 +1,4 @@
-"""From a specification to a folder of results: what is missing there is run, in processes, and may
+"""Run the trials of a specification that a folder of results lacks, in several processes. A run may
 be stopped at any time.
 """
 
@@ -38,7 +38,9 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far an experiment is: trials in all, of them done, of those failed."""
+    """Progress of an experiment: numbers of all trials, of finished trials, and of failed trials
+    among these.
+    """
 
     total: int
     done: int
@@ -46,15 +48,16 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """Trials still to be run."""
+        """Number of trials that are not finished."""
         return self.total - self.done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is in the folder at the end, and what this session was, as the provenance says it.
+    """Content of the folder at the end, and the facts about this session in the provenance.
 
-    others : rows of the folder that were not asked for, of runs that an earlier session did.
+    others : number of rows that belong to no trial of the specification. An earlier session ran
+        them.
     """
 
     progress: Progress
@@ -64,16 +67,15 @@ class Summary:
 
 
 def cores() -> int:
-    """Cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def outlook(path: Path, out: Path, *, quick: bool) -> tuple[Progress, list[str]]:
-    """How far the folder is with a specification, and which data sets of trials still to be run are
-    not on this machine.
-
-    Nothing is run, and nothing is made. Raises as `run`, but for data sets that are not on this
+    """Return the progress of a folder, and the data sets of unfinished trials that are not on this
     machine.
+
+    It runs and writes nothing. Raises the errors of `run`, except for missing data sets.
     """
     every, _ = _asked(path, out, quick=quick)
     done = read_rows(out)
@@ -88,11 +90,17 @@ def run(
     workers: int | None = None,
     watch: Callable[[Progress], None] = lambda _: None,
 ) -> Summary:
-    """Run the trials that the folder lacks, and write its tables. watch : called when it begins and
-    after every trial.
+    """Run the trials that the folder lacks, and write its tables.
 
-    Raises PlanError, DataError or OutputError before anything is run. KeyboardInterrupt, and
-    SIGTERM as that: what is done is kept, and the same call goes on.
+    On KeyboardInterrupt or SIGTERM, finished trials are kept. The same call then continues the run.
+
+    path : file of the specification.
+    out : folder of results.
+    quick : whether to use the smaller settings of `[quick]`.
+    workers : number of processes.
+    watch : function that is called with the progress at the beginning, and after every trial.
+
+    Raises PlanError, DataError or OutputError before the first trial.
     """
     every, provenance = _asked(path, out, quick=quick)
     source = path.resolve().parent
@@ -135,10 +143,11 @@ def run(
 def _session(
     workers: int, started: datetime, clock: float, reports: Sequence[tuple[float, float]]
 ) -> dict[str, Any]:
-    """What one call of `run` did, for the provenance. reports : seconds of preparing, and of
-    clustering and measures, by trial.
+    """Return the facts about one call of `run` for the provenance.
 
-    busy : the share of the processes' time that went into clustering and measures.
+    One of them is `busy`, the share of the processes' time that clustering and measures took.
+
+    reports : for each trial, seconds of preparation, and seconds of clustering and measures.
     """
     seconds = time.perf_counter() - clock
     preparing, trying = (
@@ -157,11 +166,11 @@ def _session(
 
 
 def _asked(path: Path, out: Path, *, quick: bool) -> tuple[list[Trial], dict[str, Any]]:
-    """The trials of a specification and the provenance of what they will give.
+    """Return the trials of a specification, and the provenance of their results.
 
-    Raises OutputError if the folder holds something else, or a trial that was asked for with other
-    settings: the key of a trial (set, method, epsilon, options, clients and run) does not hold its
-    delta, preset, measures and seed, in which rows of one key must agree.
+    Raises OutputError if the folder contains other files, or rows of a trial with other settings.
+    The key of a trial has set, method, epsilon, options, clients and run. It lacks delta, preset,
+    measures and seed, so rows with the same key must agree in these.
     """
     spec, source = specifications.read(path, quick=quick), path.resolve().parent
     every = specifications.trials(spec, source)
@@ -186,8 +195,9 @@ def _asked(path: Path, out: Path, *, quick: bool) -> tuple[list[Trial], dict[str
 
 
 def _earlier_trials(earlier: Mapping[str, Any], source: Path, out: Path) -> list[Trial]:
-    """What a folder was made with, by its provenance. source : where the files of code lie that
-    specifications name.
+    """Return the trials that a folder was made with, from its provenance.
+
+    source : folder of the code files that specifications name.
     """
     try:
         asked = [
@@ -250,7 +260,7 @@ def _installed(name: str) -> str:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM end this as Ctrl-C does."""
+    """Context manager in which SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
         yield
         return

@@ -1,8 +1,8 @@
-"""What is to be run, read from TOML: sets, methods, epsilons, options, runs; and every trial it
-asks for, in order.
+"""Read a specification from TOML: sets, methods, epsilons, options and runs, and the trials that
+follow from them.
 
-What a field may not hold is refused in one sentence that names its place. Names may be short for
-many: lists in braces expand as in a shell.
+A wrong value of a field is refused in one sentence that names the field. One name may stand for
+several: braces expand as in a shell.
 """
 
 import itertools
@@ -46,7 +46,7 @@ Values = Annotated[tuple[Option, ...], Meta(min_length=1)]
 class Settings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """How trials are run. What is None is that of the specification."""
+    """Settings of trials. In a grid, None takes the setting of the specification."""
 
     runs: Runs | None = None
     epsilons: Epsilons | None = None
@@ -57,9 +57,10 @@ class Settings(
 
 
 class Grid(Settings, frozen=True, kw_only=True):
-    """Sets and methods that are run with each other.
+    """Combination of sets and methods: every method runs on every set.
 
-    options : swept, the product of all lists; a method takes those it knows.
+    options : lists of values of swept options. All combinations are run. A method takes only the
+        options that it knows.
     """
 
     datasets: Names
@@ -68,14 +69,16 @@ class Grid(Settings, frozen=True, kw_only=True):
 
 
 class Quick(Settings, frozen=True, kw_only=True):
-    """What `--quick` sets instead, in every grid; `grid` takes the place of all of them."""
+    """Settings that `--quick` uses in every grid. If `grid` is given, it replaces all grids."""
 
     grid: tuple[Grid, ...] | None = None
 
 
 class Spec(Settings, frozen=True, kw_only=True, omit_defaults=False):
-    """A specification. `figures` names the pictures that are drawn of it; `seed` determines
-    everything that is drawn.
+    """Specification of an experiment.
+
+    figures : names of the figures to draw.
+    seed : seed of all random choices.
     """
 
     title: str
@@ -92,8 +95,11 @@ class Spec(Settings, frozen=True, kw_only=True, omit_defaults=False):
 
 
 def read(path: Path, *, quick: bool = False) -> Spec:
-    """The specification in a file, with what `[quick]` sets if that is wanted. Raises PlanError
-    naming file and field.
+    """Return the specification in a file.
+
+    quick : whether to apply its table `[quick]`.
+
+    Raises PlanError, which names the file and the field.
     """
     text = load_text(path)
     try:
@@ -110,8 +116,9 @@ def read(path: Path, *, quick: bool = False) -> Spec:
 
 
 def from_content(content: Mapping[str, Any]) -> Spec:
-    """The specification that tables, lists, texts and numbers say. Raises PlanError for a field
-    that holds what it may not.
+    """Return the specification in a tree of tables, lists, texts and numbers.
+
+    Raises PlanError if a field has a value that it cannot have.
     """
     _check_table(content, Spec, "")
     _check_grids(content["grid"], "grid")
@@ -122,11 +129,12 @@ def from_content(content: Mapping[str, Any]) -> Spec:
 
 
 def trials(spec: Spec, folder: Path) -> list[Trial]:
-    """Return every trial once, in the order of the specification. folder : with the code files that
-    it names.
+    """Return every trial once, in the order of the specification.
 
-    Raises PlanError or DataError for unknown methods, sets and options, and for grids that give one
-    trial different settings.
+    folder : folder of the code files that the specification names.
+
+    Raises PlanError or DataError for unknown methods, sets and options, and if grids give one trial
+    different settings.
     """
     found: dict[str, Trial] = {}
     names: dict[str, str] = {}
@@ -150,7 +158,7 @@ def trials(spec: Spec, folder: Path) -> list[Trial]:
 
 
 def references(spec: Spec) -> list[str]:
-    """What the specification says for objects of code."""
+    """Return the references to objects of code in the specification."""
     every = (name for grid in spec.grid for name in _expanded((*grid.methods, *grid.datasets)))
     return list(dict.fromkeys(filter(is_reference, every)))
 
@@ -192,7 +200,7 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
 
 
 def _set(settings: Settings) -> dict[str, Any]:
-    """The fields of `Settings` that are not None."""
+    """Return the fields of `Settings` that are not None."""
     return {
         name: value
         for name in Settings.__struct_fields__
@@ -201,7 +209,9 @@ def _set(settings: Settings) -> dict[str, Any]:
 
 
 def _check_number(settings: Spec, grid: Grid, n_sets: int, methods: Sequence[Method]) -> None:
-    """Refuse too many trials before any is made: lists of options multiply."""
+    """Raise PlanError if there would be too many trials. It is checked before any is made, because
+    lists of options multiply.
+    """
     kinds = [
         math.prod(len(values) for name, values in grid.options.items() if name in method.options)
         * (len(settings.epsilons) if method.private else 1)
@@ -244,8 +254,8 @@ def _quickened(spec: Spec) -> Spec:
 
 
 def _checked(spec: Spec) -> Spec:
-    """Raise PlanError or DataError for names that stand for nothing, and values that no method can
-    take.
+    """Raise PlanError or DataError for a name that means nothing, or a value that no method
+    accepts.
     """
     check_figures(spec.figures)
     for settings in (spec, *spec.grid):
@@ -348,10 +358,11 @@ def _check_field(value: Any, kind: Any, expected: str, said: str) -> None:
 
 
 def expand(text: str) -> list[str]:
-    """The names that "synth-{2,4}-{1,2,3}" stands for, the last brace running fastest.
+    """Return the names that a text with braces stands for, such as "synth-{2,4}-{1,2,3}". The last
+    brace varies fastest.
 
-    Raises PlanError where a brace has no partner, holds another or a single item, or where the
-    names are more than 10,000; they are counted before any is made.
+    Raises PlanError if a brace has no partner, contains another brace, or has a single item. Also
+    raises PlanError for more than 10,000 names, which are counted before any is made.
     """
     pieces = re.split(r"\{([^{}]*)\}", text)
     choices = [piece.split(",") if at % 2 else [piece] for at, piece in enumerate(pieces)]

@@ -1,7 +1,8 @@
-"""One trial: a problem, a method, seeds; and the row that comes of it, which does not depend on
-where and when it runs.
+"""Run one trial: a problem, a method and seeds give a row, which does not depend on the place or
+time of the run.
 
-What a method gives is checked: code of others may return anything, and a row holds numbers only.
+The output of a method is checked. Code of users may return anything, but a row contains numbers
+only.
 """
 
 import hashlib
@@ -27,10 +28,12 @@ MOST_ITERATIONS = 2**53  # beyond it a JSON number may be rounded
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run once. `method` is the name in results, `method_source` what the specification
-    says for it.
+    """Trial of an experiment: one run of a method on a set.
 
-    delta : a number, or "paper", 1 / (N ln N). epsilon : inf for a method that is not private.
+    method : name of the method in results.
+    method_source : name or reference of the method in the specification.
+    delta : a number, or "paper" for 1 / (N ln N).
+    epsilon : epsilon, or inf for a method without privacy.
     """
 
     dataset: str
@@ -47,25 +50,28 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What tells this trial from all others of an experiment."""
+        """Text that distinguishes this trial from all others of an experiment."""
         return key(self.dataset, self.method, self.epsilon, self.options, self.clients, self.run)
 
     @property
     def public_seed(self) -> PublicSeed:
-        """Follows from data set and run alone: all methods start from the same centroids."""
+        """Seed of public random choices. It depends on data set and run only, so all methods start
+        from the same centroids.
+        """
         return PublicSeed(_hash("public", self.seed, self.dataset, self.run))
 
     @property
     def noise_seed(self) -> int:
-        """Follows from the whole key, so that no two trials share their noise."""
+        """Seed of the noise. It depends on the whole key, so no two trials share their noise."""
         return int.from_bytes(_hash("noise", self.seed, self.key))
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A row, and what the runner is told beside it.
+    """Row of a trial, and facts about it for the runner.
 
-    preparing, busy : seconds for the set, and for clustering and measures. digest : of the set's
-    values, "" if there are none.
+    preparing : seconds that the preparation of the set took.
+    busy : seconds that clustering and measures took.
+    digest : digest of the values of the set, or "" without values.
     """
 
     row: Cells
@@ -77,15 +83,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def key(
     dataset: str, method: str, epsilon: float, options: dict[str, Option], clients: int, run: int
 ) -> str:
-    """The text that names a trial."""
+    """Return the text that distinguishes a trial from all others."""
     return json.dumps(
         [dataset, method, float(epsilon), dict(sorted(options.items())), clients, run]
     )
 
 
 def perform(trial: Trial, folder: Path) -> Report:
-    """Run a trial; whatever it raises becomes a row with one sentence. folder : of the
-    specification.
+    """Run a trial, and return its report. Any exception becomes a row with one sentence.
+
+    folder : folder of the specification.
     """
     started = time.perf_counter()
     try:
@@ -104,7 +111,7 @@ def perform(trial: Trial, folder: Path) -> Report:
 
 
 def run_trial(trial: Trial, method: Method, problem: Problem) -> Cells:
-    """The row of a trial on a problem."""
+    """Return the row of a trial on a problem."""
     n = problem.n_records
     delta = (
         trial.delta if isinstance(trial.delta, float) else 1 / (n * math.log(n)) if n > 2 else 0.5
@@ -142,7 +149,7 @@ def run_trial(trial: Trial, method: Method, problem: Problem) -> Cells:
 
 
 def failed(trial: Trial, sentence: str) -> Cells:
-    """The row of a trial that gave nothing."""
+    """Return the row of a trial that failed."""
     delta = trial.delta if isinstance(trial.delta, float) else None
     return _identity(trial) | {"delta": delta, "status": FAILED, "error": sentence}
 
@@ -165,8 +172,10 @@ def _hash(*parts: object) -> bytes:
 
 
 def _checked(outcome: Any, method: str, shape: tuple[int, int]) -> tuple[FloatArray, int]:
-    """Centroids, finite float64 of the shape (n_clusters, n_features), and the number of
-    iterations. Raises DataError.
+    """Return the centroids and the number of iterations of a method, after a check.
+
+    The centroids are float64 (n_clusters, n_features). Raises DataError if they are not finite or
+    have another shape.
     """
     if not isinstance(outcome, Outcome):
         raise DataError(
@@ -184,8 +193,8 @@ def _checked(outcome: Any, method: str, shape: tuple[int, int]) -> tuple[FloatAr
 
 
 def _centroids(given: Any, method: str, shape: tuple[int, int]) -> FloatArray:
-    """A list of lists of numbers is taken for the array it stands for; text and complex numbers are
-    not.
+    """Return the centroids as an array. Nested lists of numbers are accepted. Text and complex
+    numbers are refused.
     """
     try:
         array = np.asarray(given)

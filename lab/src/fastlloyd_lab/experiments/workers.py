@@ -1,7 +1,6 @@
-"""Processes that run trials, each with one thread; those that die are replaced, and the trials go
-on.
+"""Run trials in processes with one thread each. If a process dies, another replaces it.
 
-A process stays with one set; in the end all help with what is left.
+A process keeps working on one set. At the end, all processes share the remaining trials.
 """
 
 import os
@@ -38,11 +37,11 @@ _ONE_THREAD = (
 
 
 class Schedule:
-    """Trials that are not done, by data set: sets in the order in which they are given, and within
-    one run after run.
-
-    Methods of one run start from the same centroids, which a process keeps while it stays with the
+    """Unfinished trials by data set. Sets keep the given order, and trials of a set are sorted by
     run.
+
+    Methods of one run start from the same centroids. A process keeps these centroids while it works
+    on the run.
     """
 
     def __init__(self, trials: Iterable[Trial]) -> None:
@@ -54,12 +53,13 @@ class Schedule:
 
     @property
     def any_left(self) -> bool:
-        """Whether a trial is waiting."""
+        """Return whether a trial is waiting."""
         return any(self._waiting.values())
 
     def take(self, current: str | None) -> Trial | None:
-        """The next trial for a process that has the set `current` at hand; None when nothing is
-        left.
+        """Return the next trial for a process, or None if no trial is left.
+
+        current : set that the process has loaded, or None.
         """
         name = current if current is not None and self._waiting[current] else self._another()
         if name is None:
@@ -70,22 +70,24 @@ class Schedule:
         return self._waiting[name].popleft()
 
     def put_back(self, trial: Trial) -> None:
-        """A trial that was taken and not done comes next of its set."""
+        """Put a trial back that was taken but not finished. It is the next trial of its set."""
         self._waiting[trial.dataset].appendleft(trial)
 
     def leave(self, current: str | None) -> None:
-        """A process has another set at hand now, or has ended."""
+        """Note that a process no longer works on the set `current`."""
         if current is not None:
             self._users[current] -= 1
 
     def drop(self, name: str) -> list[Trial]:
-        """All trials of a set that are still waiting, which do so no longer."""
+        """Remove all waiting trials of a set, and return them."""
         dropped = list(self._waiting[name])
         self._waiting[name].clear()
         return dropped
 
     def _another(self) -> str | None:
-        """The first set that nobody has at hand, or the one with the most left to do."""
+        """Return the first set that no process works on, or else the set with the most waiting
+        trials.
+        """
         names = [name for name, trials in self._waiting.items() if trials]
         alone = (name for name in names if not self._users[name])
         return next(alone, max(names, key=lambda name: len(self._waiting[name]), default=None))
@@ -101,7 +103,7 @@ class _Worker:
 
 
 class Pool:
-    """Processes that run all trials of a schedule."""
+    """Pool of processes that run all trials of a schedule."""
 
     def __init__(self, schedule: Schedule, folder: Path, n_workers: int) -> None:
         self._schedule, self._folder, self._n_workers = schedule, folder, n_workers
@@ -111,8 +113,9 @@ class Pool:
         self._stillborn = 0
 
     def reports(self) -> Generator[Report, None, None]:
-        """What came of every trial, as it comes. All processes have ended when this iterator has,
-        also where it is closed.
+        """Yield the report of every trial when it ends.
+
+        All processes have ended when this iterator ends, or is closed.
         """
         try:
             yield from self._reports()
@@ -150,8 +153,8 @@ class Pool:
         self._workers[ours] = _Worker(process, ours)
 
     def _feed(self, worker: _Worker) -> None:
-        """Give the process trials until it has enough; let it end when there are none and it has
-        done its own.
+        """Give a process trials until it has enough. If no trial is left and it has finished its
+        own, let it end.
         """
         while (
             len(worker.assigned) < AHEAD
@@ -173,7 +176,9 @@ class Pool:
         worker.process.join()
 
     def _bury(self, worker: _Worker) -> Iterator[Report]:
-        """What a process that died had is done by another; what it died of twice has failed."""
+        """Handle the death of a process. Its trials go to other processes. A trial at which two
+        processes died fails.
+        """
         self._dismiss(worker)
         if not worker.ready:
             self._stillborn += 1
@@ -195,7 +200,7 @@ class Pool:
             self._start()
 
     def _give_up(self, suspect: Trial, why: str) -> Iterator[Report]:
-        """Fail a trial; and all of its set, if no trial of that has ever come to an end."""
+        """Fail a trial. If no trial of its set has ever ended, fail all trials of the set."""
         kept = []
         for trial in self._schedule.drop(suspect.dataset):
             if trial is suspect or suspect.dataset not in self._reported:
@@ -207,7 +212,7 @@ class Pool:
 
 
 def _work(connection: Connection, folder: Path) -> None:
-    """Run trials as they come, until nobody sends any."""
+    """Run the trials that come over the connection, until it closes."""
     # Ctrl-C reaches the whole group; the parent ends us
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout = sys.stderr  # what code of others prints is no result
@@ -221,7 +226,9 @@ def _work(connection: Connection, folder: Path) -> None:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let a process that starts now compute with one thread: there is one process per core."""
+    """Context manager in which new processes get one thread each, because there is one process per
+    core.
+    """
     before = {name: os.environ[name] for name in _ONE_THREAD if name in os.environ}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     try:

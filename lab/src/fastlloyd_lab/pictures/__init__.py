@@ -1,4 +1,4 @@
-"""Figures, tables and reports of experiments: NOT PRIVATE."""
+"""Figures, tables and reports of experiments. NOT PRIVATE."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -20,11 +20,11 @@ _DRAWN_BY: dict[str, Callable[[Summaries], Iterable[Drawing]]] = {
 
 
 def draw(summaries: Summaries, names: Sequence[str] = ()) -> tuple[list[Drawing], list[str]]:
-    """The named kinds of figure, or those that the specification asks for; and why others cannot be
-    drawn of these results.
+    """Return the drawings of the named kinds of figure, and a sentence for each kind that cannot be
+    drawn.
 
-    One that cannot be drawn costs no other: there is a sentence for it instead. Raises OutputError
-    without matplotlib.
+    Without names, the specification determines the kinds. A kind that cannot be drawn does not
+    affect the others. Raises OutputError without matplotlib.
     """
     new_figure(1.0, "a figure")  # without matplotlib this says so, before anything else needs it
     drawings: list[Drawing] = []

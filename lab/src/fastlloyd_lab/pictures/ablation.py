@@ -1,7 +1,7 @@
-"""A measure relative to the naive baseline, against alpha: a line for each postprocessing and
-clipping, a panel per radius.
+"""Figure of a measure relative to the naive baseline, by alpha. Each radius has a panel, and each
+combination of postprocessing and clipping has a line.
 
-Private methods without these options are level lines, the same in every panel.
+Private methods without these options are level lines, which are the same in every panel.
 """
 
 import re
@@ -33,8 +33,9 @@ _Curve = list[tuple[float, Summary]]
 
 
 def draw(summaries: Summaries) -> list[Drawing]:
-    """One drawing for each epsilon. Raises DataError if no method has the option alpha, or there is
-    no naive baseline.
+    """Return one drawing for each epsilon.
+
+    Raises DataError if no method has the option alpha, or if there is no naive baseline.
     """
     measure = summaries.main_measure
     swept = [
@@ -58,7 +59,9 @@ def _is_naive(variant: Variant) -> bool:
 
 
 def _naive(summaries: Summaries) -> Variant:
-    """No radius and no postprocessing, either as options or as the method that has neither."""
+    """Return the baseline without radius and postprocessing: a variant with these options, or a
+    method that has neither.
+    """
     found = [each for each in summaries.variants if _is_naive(each)]
     found += [
         each for each in summaries.variants if each.method == NAIVE and not each.option("alpha")

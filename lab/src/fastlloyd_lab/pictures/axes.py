@@ -1,9 +1,8 @@
-"""Axes of a panel and the lines on them: logarithmic or not, how far they reach, and how the line
-of a method looks.
+"""Axes of panels and the lines on them: scale, range, and style of each method's line.
 
-What lies far from all the rest, as a method that reaches a reference exactly, would press the
-curves into a line; it is off the axis, marked at the axis's edge and said at the foot. A method
-keeps its colour in every figure, and its lines differ in shade, dashes and marks.
+A value far from all others would press the curves into a line. This happens if a method reaches a
+reference exactly. Such a value is left off the axis, marked at the edge, and noted below the
+figure. A method has the same colour in every figure. Its lines differ in shade, dashes and marks.
 """
 
 import math
@@ -37,8 +36,11 @@ Points = Sequence[tuple[float, Summary]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """low, high : the least and greatest mean on the axis. ends : of the axis. cut : whether an
-    interval goes beyond them.
+    """Scale of a vertical axis.
+
+    low, high : least and greatest mean on the axis.
+    ends : limits of the axis.
+    cut : whether an interval extends beyond the limits.
     """
 
     low: float
@@ -48,11 +50,11 @@ class Scale:
     cut: bool
 
     def holds(self, value: float) -> bool:
-        """Whether the axis reaches that far."""
+        """Return whether the value is on the axis."""
         return self.low <= value <= self.high
 
     def apply(self, panel: "Axes") -> None:
-        """Set kind, limits and marks of the vertical axis."""
+        """Set the scale, the limits and the ticks of the panel's vertical axis."""
         if self.logarithmic:
             mark_decades(panel, *self.ends)
         else:
@@ -61,8 +63,9 @@ class Scale:
 
 
 def scale(means: Sequence[Summary], *, bounded: bool = False) -> Scale | None:
-    """The axis for means with their intervals, None if there are none; bounded: scores with a
-    largest value.
+    """Return the scale for means with their intervals, or None if there are none.
+
+    bounded : whether the values are scores with a largest value.
     """
     values = sorted(each.mean for each in means)
     if not values:
@@ -86,7 +89,7 @@ def scale(means: Sequence[Summary], *, bounded: bool = False) -> Scale | None:
 
 
 def mark_decades(panel: "Axes", low: float, high: float) -> None:
-    """A logarithmic axis with few marks, whose numbers are plain."""
+    """Give the panel a logarithmic axis with few ticks and plain numbers."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
     panel.set_yscale("log")
@@ -99,7 +102,11 @@ def mark_decades(panel: "Axes", low: float, high: float) -> None:
 
 
 def logarithmic_marks(low: float, high: float) -> list[float]:
-    """Powers of ten, thinned if there are many; 1, 2 and 5 times them if there are few."""
+    """Return ticks between low and high: powers of ten.
+
+    If there are many, only some are kept. If there are few, 1, 2 and 5 times the powers are
+    returned.
+    """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     decades = math.log10(high / low)
     of_decades: dict[float, tuple[float, ...]] = {
@@ -115,10 +122,10 @@ def logarithmic_marks(low: float, high: float) -> list[float]:
 
 
 def _together(values: list[float]) -> tuple[float, float]:
-    """The ends of the largest group of ascending values in which no neighbours are further apart
-    than the gap.
+    """Return the ends of the largest group of values without a large gap between neighbours.
 
-    What is not positive has no place among them if the others alone span more than the gap.
+    values : ascending values. Values that are not positive are left out if the others alone span
+        more than the gap.
     """
     positive = [value for value in values if value > 0]
     if len(positive) < len(values) and (
@@ -135,11 +142,12 @@ def _together(values: list[float]) -> tuple[float, float]:
 
 
 def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
-    """A tick at each of the ascending values; as many of them have a number as fit, the first and
-    the last always.
+    """Draw a tick at each value. The first and the last tick have a number, and so do the others if
+    there is room.
 
-    inches : what the panel is wide. The zero before a point is left out if that lets all of them
-    fit.
+    values : ascending values.
+    inches : width of the panel. The zero before a decimal point is left out if all numbers then
+        fit.
     """
     plain_numbers = [f"{value:g}" for value in values]
     short = [
@@ -157,16 +165,18 @@ def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
 
 
 def _apart(places: Sequence[float], labels: Sequence[str]) -> list[int]:
-    """Which of the labels can stand at their places without meeting, the first and the last before
-    all others.
+    """Return which labels fit at their places without overlap. The first and the last label come
+    before all others.
     """
     halves = [width(label, TICK) / 2 + _APART / 2 for label in labels]
     return _kept(len(labels), lambda i, j: abs(places[i] - places[j]) < halves[i] + halves[j])
 
 
 def spaced(values: Sequence[float], least: float) -> list[float]:
-    """Thin out ascending values so that they are `least` of their range apart; the first and the
-    last always stay.
+    """Return ascending values with some left out, so that neighbours are at least `least` of the
+    range apart.
+
+    The first and the last value are always kept.
     """
     return [
         values[i]
@@ -177,8 +187,13 @@ def spaced(values: Sequence[float], least: float) -> list[float]:
 
 
 def _kept(n: int, meet: Callable[[int, int], bool]) -> list[int]:
-    """Which of n things in a row stay if no two may meet: the first, the last, and from left to
-    right what meets neither.
+    """Return which of n things in a row are kept if no two may overlap.
+
+    The first and the last are kept. From left to right, each thing that overlaps no kept thing is
+    kept, too.
+
+    n : number of things.
+    meet : function of two indexes that returns whether the things overlap.
     """
     kept = list(range(min(n, 1)))
     for i in range(1, n - 1):
@@ -189,9 +204,10 @@ def _kept(n: int, meet: Callable[[int, int], bool]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Colour, dashes in line widths, and mark of a line; an open mark shows one that lies under it.
+    """Style of a line: colour, dashes in line widths, and mark. An open mark shows a line
+    underneath.
 
-    size : of the mark, points.
+    size : size of the mark in points.
     """
 
     colour: str
@@ -201,8 +217,8 @@ class Style:
     is_open: bool = False
 
     def of_line(self) -> dict[str, Any]:
-        """Keywords of `Axes.plot`. Unbroken lines lie under those with gaps, through which they are
-        seen.
+        """Return the keywords of `Axes.plot`. Solid lines are drawn below dashed lines, and are
+        visible through the gaps.
         """
         return {
             "color": self.colour,
@@ -216,7 +232,7 @@ class Style:
         }
 
     def sample(self) -> "Line2D":
-        """A piece of the line for a legend."""
+        """Return a piece of the line for a legend."""
         from matplotlib.lines import Line2D
 
         return Line2D([], [], **self.of_line())
@@ -238,7 +254,9 @@ _SHADES = (-0.5, 0.5, -0.25, 0.7)  # parts of white, or of black where negative
 
 
 def shade(colour: str, part: float) -> str:
-    """Return the colour mixed with this part of white, or with -part of black."""
+    """Return the colour mixed with white, or with black if `part` is negative. |part| is the share
+    of white or black.
+    """
     from matplotlib.colors import to_hex, to_rgb
 
     goal = 1.0 if part > 0 else 0.0
@@ -247,8 +265,8 @@ def shade(colour: str, part: float) -> str:
 
 
 def styles(summaries: Summaries) -> dict[Variant, Style]:
-    """Return the style of every line: the first variant of a method has the look of the method,
-    the others have shades of its colour.
+    """Return the style of every line. The first variant of a method has the method's colour, and
+    the others have shades of it.
     """
     looks: dict[Variant, Style] = {}
     colours: dict[str, str] = {name: look.colour for name, look in LOOKS.items()}
@@ -272,7 +290,7 @@ def styles(summaries: Summaries) -> dict[Variant, Style]:
 
 
 def legend(summaries: Summaries, variants: list[Variant]) -> dict[str, Any]:
-    """Labels with samples of their lines, for the variants that a figure shows."""
+    """Return labels with samples of their lines, for the variants in a figure."""
     looks = styles(summaries)
     return {
         summaries.label(each) + ("" if summaries.is_private(each) else ", no noise"): (
@@ -284,7 +302,7 @@ def legend(summaries: Summaries, variants: list[Variant]) -> dict[str, Any]:
 
 
 def name_set(panel: "Axes", dataset: DataSet, inches: float) -> None:
-    """Write the name and the shape of a set above its panel, in at most so many inches."""
+    """Write the name and the shape of a set above its panel, at most `inches` wide."""
     name_panel(panel, dataset.name, inches, pad=12)
     numbers = f"N={dataset.n_records:,}  d={dataset.n_features:,}  k={dataset.n_clusters:,}"
     shapes = (numbers, numbers.replace("  ", " "), numbers.replace("  ", " ").replace(",", ""))
@@ -296,20 +314,20 @@ def name_set(panel: "Axes", dataset: DataSet, inches: float) -> None:
 
 
 def grid(panel: "Axes") -> None:
-    """Faint lines behind whatever is drawn."""
+    """Draw faint grid lines behind the data."""
     panel.grid(color="#E2E2E2", linewidth=0.5)
     panel.set_axisbelow(True)
 
 
 def draw_lines(panel: "Axes", curves: Iterable[tuple[Style, Points]]) -> None:
-    """The means of each curve, joined by its line."""
+    """Draw the means of each curve, joined by a line."""
     for style, points in curves:
         panel.plot([x for x, _ in points], [each.mean for _, each in points], **style.of_line())
 
 
 def draw_bands(panel: "Axes", curves: Iterable[tuple[Style, Points]]) -> None:
-    """95% intervals around lines; on a logarithmic axis they end where the panel does, which they
-    do not widen.
+    """Draw 95% intervals around the lines. They do not widen a logarithmic axis, but end at its
+    limits.
     """
     for style, points in curves:
         low, high = [each.low for _, each in points], [each.high for _, each in points]
@@ -328,8 +346,10 @@ def draw_ratios(
     *,
     factor: float = SPREAD,
 ) -> None:
-    """Curves relative to something, which is a line at 1. ratios : what the axis is for;
-    logarithmic beyond the factor.
+    """Draw curves that are relative to a reference, which is a line at 1.
+
+    ratios : ratios that determine the limits of the axis.
+    factor : the axis is logarithmic if the ratios span more than this factor.
     """
     low, high = min(ratios, default=0.0), max(ratios, default=0.0)
     if 0 < factor * low < high:

@@ -1,4 +1,4 @@
-"""A measure against epsilon, a panel for each data set (Figure 2 of the paper)."""
+"""Figure of a measure by epsilon, with a panel for each data set (Figure 2 of the paper)."""
 
 import math
 from collections.abc import Sequence
@@ -26,8 +26,9 @@ _Points = list[tuple[float, Summary]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """What a panel shows: of each variant a summary at every epsilon where it was run; the axis,
-    None if there is no value.
+    """Content of a panel: for each variant, a summary at every epsilon at which it was run.
+
+    scale : scale of the vertical axis, or None if there are no values.
     """
 
     dataset: DataSet
@@ -36,7 +37,7 @@ class Curves:
     scale: axes.Scale | None
 
     def means(self, variant: Variant) -> _Points:
-        """Those that have a value."""
+        """Return the points of a variant that have a value."""
         return [(epsilon, each) for epsilon, each in self.points[variant] if each.n]
 
     def off(self, variant: Variant) -> _Points:
@@ -49,10 +50,9 @@ class Curves:
 
 
 def draw(summaries: Summaries) -> list[Drawing]:
-    """One drawing for each measure, more if there are many sets. Sets without private methods have
-    no such curve.
+    """Return one drawing for each measure, or several if there are many sets.
 
-    Raises DataError if there is no curve at all.
+    A set without private methods has no panel. Raises DataError if there is no panel at all.
     """
     sets = [each for each in summaries.datasets.values() if summaries.epsilons(each.name)]
     _ = summaries.main_measure  # which there is none of if every trial failed
@@ -69,7 +69,9 @@ def draw(summaries: Summaries) -> list[Drawing]:
 
 
 def _sheets(summaries: Summaries, measure: Quantity, sets: list[DataSet]) -> list[Drawing]:
-    """Draw the sheets; a measure that a set lacks has no panel there, and the foot says so."""
+    """Return the drawings of one measure. A set without this measure has no panel, and a note says
+    so.
+    """
     curves = [_curves(summaries, each, measure) for each in sets]
     without = [each.dataset.name for each in curves if not any(each.points.values())]
     curves = [each for each in curves if any(each.points.values())]
@@ -131,7 +133,9 @@ def _curves(summaries: Summaries, dataset: DataSet, measure: Quantity) -> Curves
 
 
 def _foot(summaries: Summaries, curves: Sequence[Curves], without: Sequence[str]) -> list[str]:
-    """What the sheet was computed from, and what of it cannot be seen."""
+    """Return the notes below a figure: the source of its numbers, and the values that cannot be
+    seen.
+    """
     listed = [
         (
             each,

@@ -1,8 +1,8 @@
-"""Areas under a measure against epsilon on generated sets of one family, such as all of synth-K-D-R
+"""Figures for a family of generated sets, such as synth-K-D-R: area under a measure by epsilon
 (Figure 4 of the paper).
 
-Where either dimensions or clusters vary, a line for each method, relative to the baseline; where
-both do, heat maps of a method, of the baseline, and of what the method improves.
+If only dimensions or only clusters vary, each method has a line, relative to the baseline. If both
+vary, there are heat maps of a method, of the baseline, and of the method's improvement.
 """
 
 import math
@@ -53,22 +53,22 @@ _Rgba = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Sets whose names begin alike."""
+    """Family of sets whose names begin with the same word."""
 
     name: str
     sets: tuple[DataSet, ...]
 
     def sizes(self, axis: str) -> list[int]:
-        """The values that n_features or n_clusters takes, ascending."""
+        """Return the values that n_features or n_clusters takes, ascending."""
         return sorted({getattr(each, axis) for each in self.sets})
 
     @property
     def varying(self) -> list[str]:
-        """Which of n_features and n_clusters take several values."""
+        """Return which of n_features and n_clusters take several values."""
         return [axis for axis in _AXES if len(self.sizes(axis)) > 1]
 
     def of_size(self, **sizes: int) -> list[DataSet]:
-        """The sets of these sizes, such as n_features=8: they differ in their seed or
+        """Return the sets with these sizes, such as n_features=8. They differ in seed or
         separation.
         """
         return [
@@ -79,7 +79,7 @@ class Family:
 
 
 def families(summaries: Summaries) -> list[Family]:
-    """All families of an experiment, by name."""
+    """Return all families of an experiment, by name."""
     found: dict[str, list[DataSet]] = defaultdict(list)
     for each in summaries.datasets.values():
         if each.family and each.n_clusters:
@@ -88,7 +88,7 @@ def families(summaries: Summaries) -> list[Family]:
 
 
 def _areas(summaries: Summaries, sets: list[DataSet], variant: Variant) -> Sample:
-    """Run by run the area, averaged over the sets."""
+    """Return the area of each run, averaged over the sets."""
     return pooled([summaries.areas(each.name, variant, summaries.main_measure) for each in sets])
 
 
@@ -100,9 +100,10 @@ def _title(summaries: Summaries) -> str:
 
 
 def lines(summaries: Summaries) -> Iterator[Drawing]:
-    """A drawing for each family in which either dimensions or clusters vary.
+    """Return a drawing for each family in which only dimensions or only clusters vary.
 
-    Raises DataError if there is none, and after the others for families without the baseline.
+    Raises DataError if there is none, or, after the other drawings, for families without the
+    baseline.
     """
     _ = summaries.main_measure  # which there is none of if every trial failed
     found = [family for family in families(summaries) if len(family.varying) == 1]
@@ -129,8 +130,8 @@ def lines(summaries: Summaries) -> Iterator[Drawing]:
 
 
 def _curve(summaries: Summaries, family: Family, variant: Variant, samples: list[Sample]) -> _Curve:
-    """Ratios of areas averaged over the sets of one size; what was averaged is appended to
-    `samples`.
+    """Return ratios of areas, averaged over the sets of each size. The averaged samples are
+    appended to `samples`.
     """
     curve: _Curve = []
     if (reference := summaries.reference(variant)) is None:
@@ -178,8 +179,10 @@ def _draw_lines(
 
 
 def heat_maps(summaries: Summaries) -> list[Drawing]:
-    """A drawing for each family whose sets vary in both, and each private method beside the
-    baseline; DataError if none.
+    """Return a drawing for each family in which both sizes vary, and each private method other than
+    the baseline.
+
+    Raises DataError if there is none.
     """
     _ = summaries.main_measure  # which there is none of if every trial failed
     found = [family for family in families(summaries) if len(family.varying) == 2]
@@ -279,8 +282,8 @@ def _map(
     shade: Callable[[float], _Rgba],
     number: Callable[[Summary], str],
 ) -> None:
-    """A coloured cell with its number for each shape; where there is no set, or no value yet, the
-    cell stays empty.
+    """Draw a coloured cell with its number for each shape. A cell without a set or a value is
+    empty.
     """
     from matplotlib.patches import Rectangle
 

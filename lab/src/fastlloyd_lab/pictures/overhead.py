@@ -1,4 +1,4 @@
-"""Runtime and bytes of one iteration, measured and published side by side (Table 3 of the
+"""Figure of the runtime and the bytes of one iteration, measured and published (Table 3 of the
 paper).
 """
 
@@ -45,7 +45,10 @@ _LOOKS = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Series:
-    """One line. ring_bits : bits of the ring, or empty if there is none."""
+    """Line of the figure.
+
+    ring_bits : bits of the ring, or "" if there is none.
+    """
 
     transport: str
     ring_bits: str = ""
@@ -53,7 +56,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """A row of the table. runtime_ms, n_bytes : (value, low, high), or None if unknown."""
+    """Row of the table.
+
+    runtime_ms, n_bytes : (value, low, high), or None if unknown.
+    """
 
     series: Series
     clients: int
@@ -68,8 +74,8 @@ class Cost:
 
 
 def draw(summaries: Summaries) -> list[Drawing]:
-    """One drawing for each latency. Raises DataError if the folder has no table of overheads, or a
-    damaged one.
+    """Return one drawing for each latency. Raises DataError if the folder has no valid table of
+    overheads.
     """
     costs = [_cost(row, number) for number, row in enumerate(summaries.results.overhead, 1)]
     if not costs:
@@ -159,7 +165,9 @@ def _panel(
     styles: Mapping[Series, Style],
     clients: Sequence[int],
 ) -> None:
-    """Draw costs against numbers of clients, the lines a little beside each other."""
+    """Draw costs by number of clients. The lines are shifted a little, so that they do
+    not overlap.
+    """
     for number, (series, style) in enumerate(styles.items()):
         beside = 0.7 * ((number + 0.5) / len(styles) - 0.5)
         points = sorted(

@@ -1,7 +1,7 @@
-"""A folder of results as one HTML file that needs no other: no scripts, no links out, pictures
-inside. NOT PRIVATE.
+"""Report on a folder of results as one HTML file, with pictures inside and without scripts and
+links. NOT PRIVATE.
 
-Names come from specifications and code of users, so every text passes `escape`.
+Names come from users' specifications and code, so every text passes `escape`.
 """
 
 import base64
@@ -23,8 +23,9 @@ _Section = tuple[str, str, str]  # name in links, heading, content
 
 
 def page(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[str] = ()) -> str:
-    """Return the whole report. refused : a sentence for each figure that was asked for but not
-    drawn.
+    """Return the whole report.
+
+    refused : a sentence for each requested figure that was not drawn.
     """
     sections = [section for section in _sections(summaries, drawings, refused) if section[2]]
     title = escape(summaries.results.title)
@@ -77,8 +78,8 @@ def _sections(
 
 
 def _methods(summaries: Summaries) -> list[str]:
-    """Their names as figures give them; of an option that was swept only how many variants it
-    made.
+    """Return the names of the methods as in figures. Of a swept option, only the number of variants
+    is given.
     """
     found: list[str] = []
     for method in dict.fromkeys(each.method for each in summaries.variants):
@@ -127,7 +128,9 @@ def _overview(summaries: Summaries) -> str:
 
 
 def _figure(drawing: Drawing) -> str:
-    """A picture as SVG in a data URI, in which names inside of it meet those of no other."""
+    """Return a picture as SVG in a data URI. Names inside it cannot collide with those of other
+    pictures.
+    """
     data = base64.b64encode(save(drawing, "svg")).decode("ascii")
     return (
         f'<figure id="{escape(drawing.name)}"><div class=scroll><img'

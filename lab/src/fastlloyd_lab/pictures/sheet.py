@@ -1,9 +1,8 @@
-"""The sheet that every figure is drawn on: title and legend above, panels, and what it was computed
-from at its foot.
+"""Layout of every figure: title and legend above the panels, notes below.
 
-Sizes are those at which a paper prints a figure over two columns, so that letters are read as they
-are set here. Letters are measured as they are drawn: names come from users, and none may run off
-its place or into another.
+Sizes are those of a figure over two columns of a paper, so letters are printed at the size that is
+set here. Text is measured as it is drawn, because names come from users, and must not overlap or be
+cut.
 """
 
 import io
@@ -37,8 +36,10 @@ _SALT = "fastlloyd"  # names inside an SVG follow from it instead of from chance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A finished figure. name : the file's, without its ending; caption : what is drawn, in
-    sentences.
+    """Finished figure.
+
+    name : name of its file, without suffix.
+    caption : description in sentences.
     """
 
     name: str
@@ -54,8 +55,13 @@ def sheet(
     legend: Mapping[str, "Artist"],
     notes: Sequence[str] = (),
 ) -> tuple["Figure", list["Axes"]]:
-    """A figure of rows by columns of panels, each `panel_height` inches high, with room for what
-    stands above and below.
+    """Return a figure with rows and columns of panels, and with room for the text above and below.
+
+    title : title of the figure.
+    panel_height : height of each panel in inches.
+    shape : numbers of rows and columns.
+    legend : labels with samples of their lines.
+    notes : sentences below the panels.
     """
     n_rows, n_columns = shape
     legend = {fitted(label, TEXT, _ROOM - _HANDLE): sample for label, sample in legend.items()}
@@ -111,8 +117,8 @@ def sheet(
 
 
 def legend_shape(labels: Sequence[str]) -> tuple[int, int]:
-    """How many columns of a legend fit beside each other, and how many rows that makes; it is
-    filled column by column.
+    """Return the number of columns of a legend that fit, and the number of its rows. It is filled
+    column by column.
     """
     for across in range(len(labels), 1, -1):
         deep = math.ceil(len(labels) / across)
@@ -126,7 +132,7 @@ def legend_shape(labels: Sequence[str]) -> tuple[int, int]:
 
 
 def name_axis(figure: "Figure", label: str) -> None:
-    """One label for the vertical axes of all panels, in the middle of what is left for them."""
+    """Write one label for the vertical axes of all panels, to their left."""
     layout = figure.get_layout_engine()
     _, low, _, height = layout.get()["rect"] if layout else (0, 0, 1, 1)
     label = fitted(label, TEXT, height * figure.get_size_inches()[1])
@@ -134,14 +140,17 @@ def name_axis(figure: "Figure", label: str) -> None:
 
 
 def name_panel(panel: "Axes", name: str, inches: float, pad: float | None = None) -> None:
-    """The name above a panel, in at most so many inches; pad : points between them."""
+    """Write a name above a panel, at most `inches` wide.
+
+    pad : distance between name and panel, in points.
+    """
     panel.set_title(
         plain(fitted(name, TEXT, inches, bold=True)), fontsize=TEXT, fontweight="bold", pad=pad
     )
 
 
 def save(drawing: Drawing, kind: str) -> bytes:
-    """A figure as png, svg or pdf: the same bytes for the same results."""
+    """Return a figure as PNG, SVG or PDF. The same results give the same bytes."""
     if (
         layout := drawing.figure.get_layout_engine()
     ):  # panels find their places once, for all kinds of file
@@ -166,8 +175,8 @@ def save(drawing: Drawing, kind: str) -> bytes:
 
 
 def left_out(samples: Iterable[Sample | Summary]) -> list[str]:
-    """Sentences that count failed trials and values that are no finite number; none if there are
-    none.
+    """Return sentences that count failed trials and values that are not finite, or an
+    empty list.
     """
     listed = list(samples)
     failed, infinite = sum(s.n_failed for s in listed), sum(s.n_infinite for s in listed)
@@ -188,7 +197,9 @@ def runs(samples: Iterable[Sample | Summary]) -> str:
 
 @contextmanager
 def boxes_for_letters_the_font_lacks() -> Iterator[None]:
-    """A name in a script the font lacks is drawn as boxes, and nobody is warned."""
+    """Context manager that hides the warning about letters that the font lacks. They are drawn as
+    boxes.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")
         yield
@@ -196,7 +207,7 @@ def boxes_for_letters_the_font_lacks() -> Iterator[None]:
 
 @lru_cache(maxsize=4096)
 def width(text: str, size: float, *, bold: bool = False) -> float:
-    """Inches of a line of text at a size in points."""
+    """Return the width of a line of text in inches, at a size in points."""
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
@@ -210,7 +221,9 @@ def width(text: str, size: float, *, bold: bool = False) -> float:
 
 
 def fitted(text: str, size: float, inches: float, *, bold: bool = False) -> str:
-    """The text if it is no wider, or else its beginning and its end: names often differ there."""
+    """Return the text if it is at most `inches` wide, or else its beginning and its end. Names
+    often differ at the end.
+    """
     if width(text, size, bold=bold) <= inches:
         return text
     fits, most = _LEAST, len(text)
@@ -223,7 +236,7 @@ def fitted(text: str, size: float, inches: float, *, bold: bool = False) -> str:
 
 
 def wrapped(text: str, size: float, inches: float, *, bold: bool = False) -> list[str]:
-    """The text in lines that are no wider; a word that is, is cut."""
+    """Return the text in lines of at most `inches`. A wider word is cut."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
@@ -235,6 +248,6 @@ def wrapped(text: str, size: float, inches: float, *, bold: bool = False) -> lis
 
 
 def _cut(text: str, n: int) -> str:
-    """n letters of the text, two thirds of them from its beginning."""
+    """Return n letters of the text, two thirds of them from its beginning."""
     tail = n // 3
     return f"{text[: n - tail]}…{text[len(text) - tail :]}"

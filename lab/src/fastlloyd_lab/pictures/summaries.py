@@ -1,8 +1,9 @@
-"""Rows of trials -> means over runs with 95% intervals, areas under curves, ratios to a method.
+"""Summarise the rows of trials: means over runs with 95% intervals, areas under curves, and ratios
+to a method.
 
-Failed trials and values that are no finite number (the Davies-Bouldin index of a single cluster)
-are left out of means, as the paper leaves them out, and counted. Runs are known by their number:
-under one number all methods start from the same centroids.
+Failed trials, and values that are not finite, are left out of means and counted, as in the paper.
+An example is the Davies-Bouldin index of a single cluster. Runs are identified by their number: in
+runs with the same number, all methods start from the same centroids.
 """
 
 import math
@@ -28,8 +29,9 @@ _FAMILY = re.compile(r"([a-z][a-z0-9]*?)-(?=\d)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """n values: mean, half width of its 95% interval (NaN for fewer than two) and median; NaN where
-    there is no value.
+    """Mean, half width of its 95% interval, and median of n values.
+
+    The half width is NaN for fewer than two values. All are NaN without values.
     """
 
     n: int
@@ -41,19 +43,21 @@ class Summary:
 
     @property
     def low(self) -> float:
-        """Lower end of the interval, the mean itself where there is none."""
+        """Lower end of the interval, or the mean if there is no interval."""
         return self.mean - (0.0 if math.isnan(self.half_width) else self.half_width)
 
     @property
     def high(self) -> float:
-        """Upper end of the interval, the mean itself where there is none."""
+        """Upper end of the interval, or the mean if there is no interval."""
         return self.mean + (0.0 if math.isnan(self.half_width) else self.half_width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Finite values by the number of their run, and how many runs have none: failed, or infinite;
-    lost : which those are.
+    """Finite values by the number of their run, and the numbers of runs that failed or have an
+    infinite value.
+
+    lost : numbers of the runs without a value.
     """
 
     by_run: Mapping[int, float]
@@ -63,7 +67,7 @@ class Sample:
 
     @property
     def n(self) -> int:
-        """How many values there are."""
+        """Number of values."""
         return len(self.by_run)
 
     def summary(self) -> Summary:
@@ -83,29 +87,31 @@ class Sample:
 
 
 def _student(n: int) -> float:
-    """Half of the 95% interval of a mean of n values, in standard errors: Student's t with n - 1
-    degrees of freedom.
+    """Return half of the 95% interval of a mean of n values, in standard errors: Student's t with n
+    - 1 degrees of freedom.
     """
     return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
 
 
 def area(epsilons: Sequence[float], values: Sequence[float]) -> float:
-    """Area under the curve through the points, by the trapezoid rule (Section 5 of the paper)."""
+    """Return the area under the curve through the points, by the trapezoid rule (Section 5 of the
+    paper).
+    """
     steps = zip(values, values[1:], epsilons, epsilons[1:], strict=False)
     return sum((left + right) / 2 * (end - start) for left, right, start, end in steps)
 
 
 def relative(sample: Sample, reference: Sample) -> Summary:
-    """The ratio of the two means, with its 95% interval by the delta method.
+    """Return the ratio of two means, with its 95% interval by the delta method.
 
-    A run that one of the two lost is left out of both: what is hard for one may be for the other.
-    Runs that one was never asked for count for the other all the same: a few runs are not divided
-    by as few of a reference whose runs differ much.
+    A run that failed in one sample is left out of both, because a run that is hard for one may be
+    hard for the other. A run that only one sample has still counts in that sample. Otherwise a few
+    runs would be divided by equally few runs of the reference, which vary much.
 
-    With r = mean(a) / mean(b), the error of r is to first order (mean(a) - r mean(b)) / mean(b) for
-    deviations a and b from their means. What a run has in common with the same run of the reference
-    cancels there. Student's t has the degrees of freedom of the one with fewer runs. median is that
-    of the ratios run by run, where both have a value and the reference is not 0.
+    With r = mean(a) / mean(b), the error of r is to first order (mean(a) - r mean(b)) / mean(b),
+    for deviations a and b from their means. Variation that a run shares with the same run of the
+    reference cancels. Student's t has the degrees of freedom of the sample with fewer runs. The
+    median is that of the ratios of single runs, if both have a value and the reference is not 0.
     """
     a = {run: value for run, value in sample.by_run.items() if run not in reference.lost}
     b = {run: value for run, value in reference.by_run.items() if run not in sample.lost}
@@ -133,7 +139,7 @@ def relative(sample: Sample, reference: Sample) -> Summary:
 
 
 def pooled(samples: Sequence[Sample]) -> Sample:
-    """Run by run the mean over several data sets, of the runs that all of them have."""
+    """Return the mean over several data sets for each run that all of them have."""
     return _run_by_run(samples, lambda values: float(np.mean(values)), sum)
 
 
@@ -167,13 +173,13 @@ class Variant:
     clients: int = 1
 
     def option(self, name: str) -> str:
-        """An option as text, empty if it was not taken."""
+        """Return the value of an option as text, or "" if the method does not take it."""
         return dict(self.options).get(name, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """A set by name, and its shape."""
+    """Data set with its name and its shape."""
 
     name: str
     n_records: int
@@ -182,8 +188,8 @@ class DataSet:
 
     @property
     def family(self) -> str:
-        """What stands before the numbers in a generated set's name: "synth" of synth-4-8-1; empty
-        for others.
+        """Word before the numbers in the name of a generated set, such as "synth" in synth-4-8-1,
+        or "" for other sets.
         """
         found = _FAMILY.match(self.name)
         return found[1] if found else ""
@@ -200,10 +206,10 @@ class Summaries:
 
     @classmethod
     def of(cls, results: Results) -> "Summaries":
-        """Index the rows of a folder.
+        """Return the summaries of the rows in a folder.
 
-        A method that runs centrally has one client, whatever its rows say. If rows then belong to
-        one trial, the first is kept.
+        A central method has one client, whatever its rows say. If several rows then belong to one
+        trial, the first is kept.
         """
         index: dict[tuple[str, Variant], dict[float, dict[int, Row]]] = defaultdict(
             lambda: defaultdict(dict)
@@ -231,8 +237,8 @@ class Summaries:
 
     @property
     def main_measure(self) -> str:
-        """NICV, as in the paper, or else the first measure there is. Raises DataError if every
-        trial failed.
+        """Measure NICV, as in the paper, or else the first measure. Raises DataError if every trial
+        failed.
         """
         if not (measures := self.results.measures):
             raise DataError(
@@ -242,7 +248,7 @@ class Summaries:
         return measures[0]
 
     def variants_of(self, dataset: str) -> list[Variant]:
-        """The variants that were run on a set."""
+        """Return the variants that were run on a set."""
         return [variant for variant in self.variants if (dataset, variant) in self._rows]
 
     def is_private(self, variant: Variant) -> bool:
@@ -262,7 +268,9 @@ class Summaries:
         return sorted(filter(math.isfinite, every))
 
     def sample(self, dataset: str, variant: Variant, epsilon: float, measure: str) -> Sample:
-        """A measure at one epsilon; a method that is not private has one value for all of them."""
+        """Return the sample of a measure at one epsilon. A method without privacy has the same
+        sample at every epsilon.
+        """
         found = self._rows.get((dataset, variant), {})
         rows = found[math.inf] if math.inf in found else found.get(epsilon, {})
         values = {
@@ -281,11 +289,10 @@ class Summaries:
         )
 
     def areas(self, dataset: str, variant: Variant, measure: str) -> Sample:
-        """Run by run the area under a measure against epsilon, over all epsilons of the set; runs
-        that lack one are left out.
+        """Return, for each run, the area under a measure by epsilon, over all epsilons of the set.
 
-        n_failed and n_infinite count runs that have such a trial at any epsilon. Empty if there are
-        fewer than two epsilons.
+        Runs that lack an epsilon are left out. n_failed and n_infinite count the runs that have
+        such a trial at any epsilon. The sample is empty if there are fewer than two epsilons.
         """
         epsilons = self.epsilons(dataset)
         if len(epsilons) < 2:
@@ -294,8 +301,8 @@ class Summaries:
         return _run_by_run(curves, lambda values: area(epsilons, values), max)
 
     def reference(self, variant: Variant) -> Variant | None:
-        """The variant of the baseline to compare with: the one that has most in common with this
-        one; None if there is none.
+        """Return the variant of the baseline that has the most options in common with this variant,
+        or None without a baseline.
         """
         return max(
             (each for each in self.variants if each.method == BASELINE),
@@ -307,12 +314,12 @@ class Summaries:
         )
 
     def method_label(self, method: str) -> str:
-        """What figures call a method, by its name in results."""
+        """Return the label in figures of a method that has this name in results."""
         return self.results.labels.get(method) or LABELS.get(method, method)
 
     def label(self, variant: Variant) -> str:
-        """What a line is called: the method, and what of its options and clients differs between
-        its variants.
+        """Return the label of a line: the method, and the options and clients in which its variants
+        differ.
         """
         name = self.method_label(variant.method)
         same = [each for each in self.variants if each.method == variant.method]
@@ -327,16 +334,16 @@ class Summaries:
 
 
 def place(name: str, known: Iterable[str]) -> int:
-    """Where a name stands among the known ones, in their order; all others come behind them."""
+    """Return the position of a name among the known names. All other names come after them."""
     order = list(known)
     return order.index(name) if name in order else len(order)
 
 
 def over_sets(results: Results) -> Results:
-    """Results with a single data set, "mean of N sets": for every method, options, epsilon and run
-    the mean over all sets.
+    """Return results with a single data set, "mean of N sets".
 
-    A run that some set lacks, or that failed on one, is left out, and a note says how many were.
+    For every method, options, epsilon and run, it has the mean over all sets. A run that a set
+    lacks, or that failed on a set, is left out, and a note states the number of such runs.
     """
     names = {row.dataset for row in results.rows}
     rows_of: dict[tuple[object, ...], list[Row]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Summaries as tables: for people in text and Markdown, for machines as CSV with every digit."""
+"""Tables of summaries: as text and Markdown for people, as CSV with all digits for programs."""
 
 import csv
 import io
@@ -25,7 +25,10 @@ CSV_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Headings and rows of text; `text` says how many columns hold words and no numbers."""
+    """Table of headings and rows of text.
+
+    text : number of first columns that contain words instead of numbers.
+    """
 
     title: str
     headings: tuple[str, ...]
@@ -35,8 +38,9 @@ class Table:
 
 
 def chosen_measures(summaries: Summaries, names: Sequence[str]) -> list[str]:
-    """The named measures, or all there are. Raises DataError if one is unknown, or there are no
-    trials at all.
+    """Return the named measures, or all measures without names.
+
+    Raises DataError if a name is unknown, or if there are no trials.
     """
     if not summaries.results.rows:
         raise DataError(
@@ -50,7 +54,9 @@ def chosen_measures(summaries: Summaries, names: Sequence[str]) -> list[str]:
 
 
 def tables(summaries: Summaries, measures: Sequence[str] = ()) -> list[Table]:
-    """For each measure its means and its areas, and the failures if there are any."""
+    """Return two tables for each measure, its means and its areas, and a table of failures if there
+    are any.
+    """
     found: list[Table] = []
     for measure in chosen_measures(summaries, measures):
         found.append(means(summaries, measure))
@@ -61,8 +67,10 @@ def tables(summaries: Summaries, measures: Sequence[str] = ()) -> list[Table]:
 
 
 def means(summaries: Summaries, measure: str) -> Table:
-    """Mean ± half width of the 95% interval, a row per set and method, a column per epsilon; what
-    was left out, if any was.
+    """Return the table of means ± half widths of 95% intervals, with a row per set and method, and
+    a column per epsilon.
+
+    A further column counts omitted values, if there are any.
     """
     epsilons = summaries.epsilons()
     rows = []
@@ -101,8 +109,8 @@ def means(summaries: Summaries, measure: str) -> Table:
 
 
 def area_table(summaries: Summaries, measure: str) -> Table:
-    """Areas under the measure against epsilon, what they are relative to the baseline, and the best
-    private method.
+    """Return the table of areas under the measure by epsilon, with ratios to the baseline, and with
+    the best private method.
     """
     rows = []
     for name in summaries.datasets:
@@ -137,11 +145,11 @@ def area_table(summaries: Summaries, measure: str) -> Table:
 def _best(
     summaries: Summaries, measure: str, found: Sequence[tuple[Variant, Summary]]
 ) -> Variant | None:
-    """The private method with the best mean; none where there is no choice, or nobody has said
-    which way is better.
+    """Return the private method with the best mean, or none if there is only one, or if better is
+    not defined.
 
-    Only those are compared that have most runs: a method whose failures are left out must not win
-    by them.
+    Only methods with the most runs are compared. Otherwise a method could win because its failures
+    are left out.
     """
     better = quantity(measure).better
     private = [(variant, summary) for variant, summary in found if summaries.is_private(variant)]
@@ -155,7 +163,7 @@ def _best(
 def ratio_of_areas(
     summaries: Summaries, dataset: str, variant: Variant, measure: str
 ) -> Summary | None:
-    """The area on a set relative to that of the baseline; None if there is no baseline or no
+    """Return the area on a set relative to that of the baseline, or None without a baseline or a
     run.
     """
     if (reference := summaries.reference(variant)) is None:
@@ -167,7 +175,7 @@ def ratio_of_areas(
 
 
 def failures(rows: Sequence[Row]) -> Table:
-    """What failed, how often, and one trial of each kind."""
+    """Return the table of failures: kind, number, and one trial of each kind."""
     counts = Counter((row.dataset, row.method, row.error) for row in rows)
     return Table(
         title=FAILED,
@@ -180,8 +188,8 @@ def failures(rows: Sequence[Row]) -> Table:
 
 
 def interval(summary: Summary) -> str:
-    """Mean ± half width to two digits of the latter: "0.2341 ± 0.0012"; the mean alone where all
-    runs gave one value.
+    """Return mean ± half width, with two digits of the half width: "0.2341 ± 0.0012". Without
+    variation, return the mean alone.
     """
     if not summary.n or math.isnan(summary.mean):
         return NOTHING
@@ -196,7 +204,7 @@ def interval(summary: Summary) -> str:
 
 
 def to_markdown(listed: Sequence[Table]) -> str:
-    """The tables one below the other."""
+    """Return the tables as Markdown, one below the other."""
     parts = []
     for table in listed:
         lines = [f"### {_plain(table.title)}", ""]
@@ -214,14 +222,14 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _plain(cell: str) -> str:
-    """Text that is no Markdown: names come from files."""
+    """Return the text with Markdown escaped, because names come from files."""
     escaped = "".join(f"\\{letter}" if letter in "\\|`*_[]<>#~" else letter for letter in cell)
     return " ".join(escaped.split())
 
 
 def to_csv(summaries: Summaries, measures: Sequence[str] = ()) -> str:
-    """One row per mean, area and relative area, every digit that float64 holds; empty where there
-    is no value.
+    """Return one row per mean, area and relative area, with all digits of float64. A cell without a
+    value is empty.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
