@@ -371,23 +371,13 @@ def test_options_of_a_federation_are_checked_before_the_records_are_read(
 @pytest.mark.parametrize(
     ("option", "fragment"),
     [
-        (
-            ("--decimal", ","),
-            "no option --decimal: decimals have a point; if semicolons",
-        ),
-        (
-            ("--sep", ";"),
-            (
-                "no option --sep: cells are separated by commas, semicolons or tabs, whichever the"
-                " first line has"
-            ),
-        ),
-        (("--delimiter", ";"), "whichever the first line has"),
-        (("--no-header",), "the first line is a header if none of its cells is a number"),
-        (("--encoding", "latin1"), "text is UTF-8"),
+        (("--sep", ";"), "no option --sep; did you mean --separator?"),
+        (("--delimiter", ";"), "did you mean --separator?"),
+        (("--no-header",), "did you mean --header?"),
+        (("--na-values", "-"), "did you mean --missing-words?"),
     ],
 )
-def test_what_other_programs_have_options_for_is_told_by_the_file_and_that_is_said(
+def test_options_of_other_programs_for_text_lead_to_those_of_this_one(
     fastlloyd: Command, option: tuple[str, ...], fragment: str
 ) -> None:
     refused(fastlloyd("fit", "data.csv", *PUBLIC, *option), fragment)

@@ -325,6 +325,7 @@ def test_workers_are_sent_questions_and_places_and_nothing_of_noise_keys_or_stor
         "fastlloyd.clustering.outside",
         "fastlloyd.mechanisms.engines.tasks",
         "fastlloyd.records.files",
+        "fastlloyd.records.layout",
         "fastlloyd.records.pieces",
         "fastlloyd.records.reader",
     }

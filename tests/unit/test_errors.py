@@ -17,7 +17,16 @@ ROOT = Path(__file__).parents[2]
 OF_FILES = {"UNREADABLE_FILE", "WRONG_FILE", "CHANGED_FILE", "OTHER_VERSION"} | {
     "NO_STORE", "DAMAGED_STORE", "OPEN_TO_OTHERS"
 }  # fmt: skip
-OF_COLUMNS = {"MISSING", "INFINITE", "RAGGED", "UNREADABLE", "INDEX", "ANOTHER_ORDER", "AMBIGUOUS"}
+OF_COLUMNS = {
+    "MISSING",
+    "INFINITE",
+    "RAGGED",
+    "UNREADABLE",
+    "INDEX",
+    "ANOTHER_ORDER",
+    "AMBIGUOUS",
+    "LAYOUT",
+}
 
 
 def kinds(of: type[FastLloydError]) -> set[str]:

@@ -30,6 +30,8 @@ _ANYWHERE: Final = (  # no other word of a sentence is written so
     "max_dropouts",
     "max_colluding",
     "ring_bits",
+    "skip_lines",
+    "missing_words",
 )
 _FIRST: Final = (
     "epsilon",
@@ -51,6 +53,11 @@ _FIRST: Final = (
     "trust",
     "masks",
     "ledger",
+    "separator",
+    "decimal",
+    "thousands",
+    "encoding",
+    "header",
 )
 # not before =, as in advice for Python
 _SETTING: Final = re.compile(

@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from fastlloyd.base.names import fraction, parse_columns
 from fastlloyd.base.problems import Faults
+from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.mechanism_options import GuaranteeOptions, MechanismOptions
 from fastlloyd.cli.options import FederationOptions, LedgerOptions
 from fastlloyd.errors import BudgetError
@@ -32,6 +33,7 @@ def given_files(
     missing: str,
     unit_column: str | None,
     engine: str | None,
+    layout: LayoutOptions,
     faults: Faults,
     recipe: Using | None = None,
 ) -> FileSource:
@@ -51,6 +53,7 @@ def given_files(
         unit_column=unit_column,
         engine=engine,
         recipe=recipe,
+        layout=faults.value(None, layout.layout),
     )
 
 

@@ -36,21 +36,11 @@ _NAMES_ELSEWHERE = {  # scikit-learn's, and those of other programs
     "--seed": "--public-seed",
     "--max-iter": "--iterations",
     "--n-iter": "--iterations",
-}
-# options that other programs have, which would be in the way of one reading of a file
-_TOLD_BY_THE_FILE = {
-    "--decimal": (
-        "decimals have a point; if semicolons separate the cells, `tr , .` turns decimal commas"
-        " into points"
-    ),
-    **dict.fromkeys(
-        ("--sep", "--separator", "--delimiter"),
-        "cells are separated by commas, semicolons or tabs, whichever the first line has",
-    ),
-    **dict.fromkeys(
-        ("--header", "--no-header"), "the first line is a header if none of its cells is a number"
-    ),
-    "--encoding": "text is UTF-8",
+    "--sep": "--separator",
+    "--delimiter": "--separator",
+    "--no-header": "--header",
+    "--skiprows": "--skip-lines",
+    "--na-values": "--missing-words",
 }
 
 
@@ -166,8 +156,6 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
     meant = _NAMES_ELSEWHERE.get(typed)
     if meant not in known.values():
         meant = known.get(nearest(typed.lstrip("-"), known, cutoff=0.7) or "")
-    if (why := _TOLD_BY_THE_FILE.get(typed)) and not meant:
-        return f"there is no option {typed}: {why}"
     return f"there is no option {typed}" + (
         f"; did you mean {meant}?" if meant else "; --help lists the options"
     )

@@ -15,7 +15,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray, RealArray
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import Clipped
-from fastlloyd.records import Missing, open_records
+from fastlloyd.records import Layout, Missing, open_records
 from fastlloyd.records.person_rows import rows_of_persons
 from fastlloyd.records.recipe.rows import Using
 from fastlloyd.reports.stored_result import StoredResult
@@ -77,6 +77,7 @@ def record_blocks(
     missing: Missing = Missing.REFUSE,
     recipe: Using | None = None,
     unit: str | None = None,
+    layout: Layout | None = None,
 ) -> Iterator[RealArray]:
     """Yield the named columns of a file of records, in blocks of rows (n, n_features).
 
@@ -88,7 +89,7 @@ def record_blocks(
 
     Raises DataError.
     """
-    file = open_records(path, columns, missing=missing, unit=unit, recipe=recipe)
+    file = open_records(path, columns, missing=missing, unit=unit, recipe=recipe, layout=layout)
     is_per_person = recipe is not None and recipe.is_per_person
     blocks = rows_of_persons(file, recipe) if recipe and is_per_person else file.blocks_with_gaps()
     for values in blocks:

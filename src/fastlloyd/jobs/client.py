@@ -34,6 +34,7 @@ from fastlloyd.mechanisms.central import rehearse
 from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.records import Layout
 from fastlloyd.records.recipe.rows import Using
 from fastlloyd.records.record_file import Block
 
@@ -54,7 +55,7 @@ class ClientRequest:
         store.
     store : file of the client's store. It is made if it does not exist.
     data : path of the records, as in `FileSource`.
-    unit_column, missing, engine : as in `FileSource`.
+    unit_column, missing, engine, layout : as in `FileSource`.
     outside : treatment of a value outside the bounds, "clip" or "refuse".
     """
 
@@ -68,6 +69,7 @@ class ClientRequest:
     outside: str = Outside.CLIP.value
     engine: str | None = None
     recipe: Using | None = None
+    layout: Layout | None = None
 
     def prepare(self, faults: Faults | None = None) -> "PreparedClient":
         """Open the records, and check the request. No budget is spent, and no file is made.
@@ -96,10 +98,12 @@ class ClientRequest:
             unit_column=self.unit_column,
             engine=self.engine,
             holds_keys=True,
+            layout=self.layout,
         )
         source: TableSource | None = None
         with faults.noted("data"):
             source = records.open()
+            source.check_layout(m.neighboring_relation)
             source.load()
         faults.check()
         if source is None:

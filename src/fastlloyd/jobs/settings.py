@@ -342,8 +342,10 @@ def cap_of(
     - Records with missing cells are left out: the number then depends on the content of records.
     - A ledger adds this job up with others (`is_counted`): one of them may be for an added record.
 
-    Raises DataError if there are more records than the stated cap.
+    Raises DataError if there are more records than the stated cap, or if a replaced record could
+    change how the records are read.
     """
+    source.check_layout(choices.relation)
     cap, many = choices.cap, choices.unit.many
     if cap is not None:
         source.check_number(cap, choices.unit)

@@ -14,7 +14,8 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside, unreported
 from fastlloyd.clustering.grid_records import Report as PassReport
 from fastlloyd.clustering.outside import Clipped
-from fastlloyd.errors import PlanError
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import DataError, PlanError
 from fastlloyd.federation.dealing import deal, deal_persons, deal_persons_in_passes
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.jobs.engines import check_engine, started
@@ -33,8 +34,9 @@ from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.passes.spread import count_persons
 from fastlloyd.mechanisms.persons import Unit
 from fastlloyd.mechanisms.private_run import AnyRun
-from fastlloyd.records import Missing, RecordFile, Table, open_records
+from fastlloyd.records import Layout, Missing, RecordFile, Table, open_records
 from fastlloyd.records.bounds import data_bounds
+from fastlloyd.records.declared import LAYOUT
 from fastlloyd.records.ids import Ids
 from fastlloyd.records.person_rows import persons_of
 from fastlloyd.records.reading import at_once_if_few
@@ -84,6 +86,9 @@ class Source(Protocol):
         domain : domain that the first pass uses.
         """
 
+    def check_layout(self, relation: NeighboringRelation) -> None:
+        """Raise DataError if a replaced record could change how a text file is split into cells."""
+
     def check_number(self, cap: int, unit: Unit) -> None:
         """Raise DataError if there are more records, or persons, than the cap. If their number is
         not known without a pass, do nothing.
@@ -128,6 +133,7 @@ class FileSource:
     holds_keys : as in `engines.started`.
     recipe : recipe whose features the records have, or None. It says what a missing cell means, so
         `missing` then has no effect.
+    layout : what is stated about the format of text files, or None for nothing.
     """
 
     path: str
@@ -137,6 +143,7 @@ class FileSource:
     engine: str | None = None
     holds_keys: bool = False
     recipe: Using | None = None
+    layout: Layout | None = None
 
     def open(self) -> "TableSource":
         """Return the opened records. Call `load` on the result, to read them into memory if they
@@ -159,18 +166,24 @@ class FileSource:
             missing=treatment,
             unit=self.unit_column,
             recipe=self.recipe,
+            layout=self.layout,
         )
         drops_records = treatment is Missing.DROP
         if self.recipe is not None:
             drops_records = self.recipe.drops_records
             if self.recipe.is_per_person:
                 self._check_per_person()
-                return TableSource(persons_of(file, self.recipe), drops_records=drops_records)
+                return TableSource(
+                    persons_of(file, self.recipe),
+                    drops_records=drops_records,
+                    has_fixed_separator=file.has_fixed_separator,
+                )
         return TableSource(
             file,
             engine=self.engine,
             drops_records=drops_records,
             holds_keys=self.holds_keys,
+            has_fixed_separator=file.has_fixed_separator,
         )
 
     def _check_per_person(self) -> None:
@@ -245,6 +258,7 @@ class TableSource:
     drops_records : whether a record with a missing cell is left out.
     has_names : whether the columns have names of their own.
     holds_keys : as in `engines.started`.
+    has_fixed_separator : as of `RecordFile`.
     """
 
     def __init__(
@@ -255,8 +269,10 @@ class TableSource:
         drops_records: bool = False,
         has_names: bool = True,
         holds_keys: bool = False,
+        has_fixed_separator: bool = True,
     ) -> None:
         self.records, self._engine, self.drops_records = records, engine, drops_records
+        self._has_fixed_separator = has_fixed_separator
         self._holds_keys = holds_keys
         self.columns, self.others = tuple(records.columns), tuple(records.others)
         self.names = self.columns if has_names else None
@@ -275,6 +291,21 @@ class TableSource:
         """
         if isinstance(self.records, RecordFile) and self._engine is None:
             self.records = at_once_if_few(self.records)
+
+    def check_layout(self, relation: NeighboringRelation) -> None:
+        """Raise DataError if a replaced record could change how a text file is split into cells.
+
+        With one record more or less, the same reading is left, or the file is refused. With one
+        record replaced, another reading could be left, unless the separator is stated or the header
+        settles it.
+        """
+        if relation is NeighboringRelation.REPLACE_ONE and not self._has_fixed_separator:
+            raise DataError(
+                "separator must be stated for neighboring_relation replace_one, because a replaced"
+                " record could change how all others are read",
+                code=LAYOUT,
+                field="separator",
+            )
 
     @property
     def has_ids(self) -> bool:
@@ -461,6 +492,9 @@ class CollectionSource:
         publish it.
         """
         return self._on(domain).count()
+
+    def check_layout(self, relation: NeighboringRelation) -> None:
+        """Do nothing, because a collection is no text."""
 
     def check_number(self, cap: int, unit: Unit) -> None:
         """Do nothing, because the number is known only after a pass."""

@@ -7,6 +7,7 @@ up in logs. Bounds are public. They come from the user, never from records.
 
 from fastlloyd.records.columns import NUMERIC
 from fastlloyd.records.frames import table_from_frame
+from fastlloyd.records.layout import Layout
 from fastlloyd.records.reader import Missing
 from fastlloyd.records.reading import open_records, read_csv, read_table, table_or_file
 from fastlloyd.records.record_file import RecordFile
@@ -14,6 +15,7 @@ from fastlloyd.records.table import Table
 
 __all__ = [
     "NUMERIC",
+    "Layout",
     "Missing",
     "RecordFile",
     "Table",

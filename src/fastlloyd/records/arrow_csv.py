@@ -23,7 +23,7 @@ import numpy.typing as npt
 from fastlloyd.records.arrow_ids import texts_in
 from fastlloyd.records.arrow_numbers import load, numbers, numbers_or_nan
 from fastlloyd.records.arrow_texts import text_cells
-from fastlloyd.records.cells import WORDS
+from fastlloyd.records.cells import PLAIN, WORDS, Notation
 from fastlloyd.records.reader import Missing
 from fastlloyd.records.table import ColumnBlock
 from fastlloyd.records.text_cells import CellBlock
@@ -31,15 +31,21 @@ from fastlloyd.records.text_cells import CellBlock
 _MOST_THREADS = 8  # each has a chunk and its numbers in memory
 # of all threads: Arrow keeps some kilobytes for each, most of them for the words below
 _MOST_COLUMNS = 1 << 14
-_SPELLED = sorted(
-    {
-        space + kind(word)
-        for word in WORDS
-        for space in ("", " ")
-        for kind in (str.lower, str.upper, str.title)
-    }
-)
-_MISSING = {Missing.REFUSE: [], Missing.DROP: [*_SPELLED, "NaN", " NaN"]}
+
+
+def _spelled(words: Collection[str]) -> list[str]:
+    """Return words for a missing cell as they are usually written."""
+    return sorted(
+        {
+            space + kind(word)
+            for word in words
+            for space in ("", " ")
+            for kind in (str.lower, str.upper, str.title)
+        }
+    )
+
+
+_MISSING = {Missing.REFUSE: [], Missing.DROP: [*_spelled(WORDS), "NaN", " NaN"]}
 
 # a chunk, those that follow it, and its numbers
 Parsed = tuple[bytes, Iterator[bytes], ColumnBlock | CellBlock | None]
@@ -54,6 +60,7 @@ class ArrowText:
     missing : treatment of missing cells.
     unit : number of the column of ids, or None.
     texts : those of the chosen columns that are read as text.
+    notation : notation of numbers and missing cells, without a mark of thousands.
     """
 
     def __init__(
@@ -64,19 +71,28 @@ class ArrowText:
         missing: Missing,
         unit: int | None = None,
         texts: Collection[int] = (),
+        notation: Notation = PLAIN,
     ) -> None:
         self._pa, self._csv = load("pyarrow", "Arrow"), load("pyarrow.csv", "Arrow")
         names = list(map(str, range(width)))
         self._names, self._chosen, self._missing = names, [names[i] for i in chosen], missing
         of_ids = [] if unit is None else [names[unit]]
         self._texts = [names[i] for i in texts]
+        words = notation.words - WORDS if missing is Missing.DROP else ()
         self._parsing = self._csv.ParseOptions(delimiter=delimiter)
         self._converting = self._csv.ConvertOptions(
             include_columns=[*self._chosen, *of_ids],
             column_types=dict.fromkeys(self._chosen, self._pa.float64())
             | dict.fromkeys([*of_ids, *self._texts], self._pa.string()),
-            null_values=_MISSING[missing],
+            null_values=[*_MISSING[missing], *_spelled(words)],
+            decimal_point=notation.decimal,
         )
+        self._words = notation.words
+        bare = notation._replace(words=frozenset())
+        # a number that stands for a missing cell can be written in other ways, too
+        self._sentinels = [
+            float(bare.in_python([word])[0]) for word in notation.words if bare.is_number(word)
+        ]
         mark = re.escape(delimiter.encode())
         self._separator = re.compile(rb"[%b\r\n]" % mark)
         self._quoted = re.compile(
@@ -123,7 +139,7 @@ class ArrowText:
         columns = [column.chunk(0) for column in table.columns]
         columns, of_ids = columns[: len(self._chosen)], columns[len(self._chosen) :]
         texts = {
-            name: text_cells(column)
+            name: text_cells(column, self._words)
             for name, column in zip(self._chosen, columns, strict=True)
             if name in self._texts
         }
@@ -131,7 +147,10 @@ class ArrowText:
             column for i, column in zip(self._chosen, columns, strict=True) if i not in texts
         ]
         ids = texts_in(of_ids[0]) if of_ids else None
-        if ids is not None and (ids.missing() | ids.begin_with_a_space()).any():
+        if ids is not None and (
+            (ids.missing() | ids.begin_with_a_space()).any()
+            or (self._words and (text_cells(of_ids[0], self._words).codes < 0).any())
+        ):
             return None
         arrays = self._finite(columns)
         if arrays is None:
@@ -143,10 +162,12 @@ class ArrowText:
 
     def _finite(self, columns: Sequence[Any]) -> list[npt.NDArray[np.float64]] | None:
         """Return the numbers of columns, or None if Python's parser must decide on one of them."""
+        read = numbers if self._missing is Missing.REFUSE else numbers_or_nan
+        arrays = list(map(read, columns))
+        if self._sentinels and any(np.isin(array, self._sentinels).any() for array in arrays):
+            return None
         if self._missing is Missing.REFUSE:
-            arrays = list(map(numbers, columns))
             return arrays if all(np.isfinite(array).all() for array in arrays) else None
-        arrays = [numbers_or_nan(column) for column in columns]
         # other words for NaN are left to Python's parser
         n_missing = [np.count_nonzero(np.isnan(array)) for array in arrays]
         if n_missing != [column.null_count for column in columns] or any(

@@ -2,15 +2,76 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cache
+from typing import NamedTuple
 
 # in text files, in any case and with spaces around
 WORDS = frozenset({"", "na", "nan", "null", "?"})
+_DIGITS = re.compile(r"[-+]?[.,' ]*[0-9][0-9.,' ]*(?:[eE][-+]?[0-9]+)?")
+_NO_NUMBER = "x"  # Python reads it as no number
+
+
+class Notation(NamedTuple):
+    """Notation of numbers and of missing cells in a text file.
+
+    decimal : decimal mark, "." or ",".
+    thousands : mark between groups of three digits before the decimal mark, or "".
+    words : stripped words in lower case that stand for a missing cell, besides the usual ones.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    words: frozenset[str] = frozenset()
+
+    def is_missing(self, cell: str) -> bool:
+        """Return whether the cell is empty, or has a word for a missing value."""
+        return is_missing(cell) or (bool(self.words) and cell.strip().lower() in self.words)
+
+    def is_number(self, cell: str) -> bool:
+        """Return whether the cell is decimal text in this notation, and no word for missing."""
+        return is_number(self.in_python([cell])[0]) and not self.is_missing(cell)
+
+    def in_python(self, cells: Sequence[str]) -> Sequence[str]:
+        """Return the cells in Python's notation: "nan" for a stated word for a missing value.
+
+        Text that is a number in Python alone, such as 1.5 where decimals have commas, becomes text
+        that is none.
+        """
+        if self.words:
+            cells = ["nan" if cell.strip().lower() in self.words else cell for cell in cells]
+        if self.thousands:
+            grouped, mark = _grouped(self.thousands, self.decimal), self.thousands
+            cells = [
+                cell
+                if mark not in cell.strip()
+                else (cell.replace(mark, "") if grouped.fullmatch(cell.strip()) else _NO_NUMBER)
+                for cell in cells
+            ]
+        if self.decimal == ",":
+            cells = [
+                _NO_NUMBER if "." in cell and not is_missing(cell) else cell.replace(",", ".")
+                for cell in cells
+            ]
+        return cells
+
+
+PLAIN = Notation()
+
+
+@cache
+def _grouped(thousands: str, decimal: str) -> re.Pattern[str]:
+    """Return the form of a number whose digits stand in groups of three."""
+    mark, point = re.escape(thousands), re.escape(decimal)
+    return re.compile(
+        rf"[-+]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:{point}[0-9]*)?(?:[eE][-+]?[0-9]+)?"
+    )
 
 
 def is_missing(cell: str) -> bool:
-    """Return whether the cell is empty, or has a word for a missing value."""
+    """Return whether the cell is empty, or has a usual word for a missing value."""
     return cell.isascii() and cell.strip().lower() in WORDS
 
 
@@ -21,13 +82,21 @@ def is_number(cell: str) -> bool:
     return False
 
 
-def is_header(cells: Sequence[str]) -> bool:
-    """Return whether a row names columns.
+def has_digits(cell: str) -> bool:
+    """Return whether the cell is a number in digits, in whatever notation, and not Inf or NaN.
 
-    A row does not if a cell is a number or has a word for a missing value, or if all cells are
+    Only such a cell tells that a first line is a record: Na, Inf and null can be names of columns.
+    All notations must agree on it. Otherwise `1,5;2,5` would be a record with decimal commas, and a
+    header with decimal points.
+    """
+    return bool(_DIGITS.fullmatch(cell.strip()))
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Return whether a row can name columns: no cell is a number with digits, and not all are
     empty.
     """
-    return not any(is_number(cell) or (cell and is_missing(cell)) for cell in cells) and any(cells)
+    return not any(map(has_digits, cells)) and any(cells)
 
 
 def floats(cells: Sequence[str]) -> Iterator[float]:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 # codes of DataError for faults of other kinds
 MISSING, INFINITE, RAGGED, UNREADABLE = "missing", "infinite", "ragged", "unreadable"
 INDEX, ANOTHER_ORDER, AMBIGUOUS = "index", "another-order", "ambiguous"
+LAYOUT = "layout"  # the field is that of `layout.Layout`
 
 
 class Holds(enum.Enum):

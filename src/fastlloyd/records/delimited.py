@@ -17,25 +17,27 @@ from fastlloyd.base import extras
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow_csv import ArrowText, Parsed
-from fastlloyd.records.cells import is_header, is_missing, is_number, is_plain
-from fastlloyd.records.columns import NUMERIC, Columns, chosen, numbered, unit_place
+from fastlloyd.records.cells import is_plain
+from fastlloyd.records.columns import Columns, unit_place
 from fastlloyd.records.files import is_pipe
 from fastlloyd.records.ids import MISSING, TextIds
+from fastlloyd.records.layout import Layout
 from fastlloyd.records.lines import Row, RowSplitter, chunks
 from fastlloyd.records.reader import NOT_FINITE, NOT_THERE, Missing, Reader, wrong_cells
 from fastlloyd.records.table import ColumnBlock, with_ids
 from fastlloyd.records.text_cells import CellBlock, TextCells, cells_of
+from fastlloyd.records.trials import Trial, Wanted, begun, settled
 
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
 
 POINTS = (
-    "; if cells are separated by semicolons, `tr , . <IN.csv >OUT.csv` turns decimal commas into"
-    " points"
+    "; if commas are decimal marks, cells must be separated by semicolons or tabs, and all numbers"
+    " be written so; state a mark of thousands with --thousands"
 )
+_HEADER_HINT = "; if the first line names the columns, pass --header yes"
 CHOOSE = "choose numeric columns with --columns"
 EMPTY = "empty it if it stands for a missing value (--missing drop leaves out all such records)"
-LOOKED_AT = 100  # records that tell what a column holds
 # cells held as text at a time: Python's text takes many times the memory of the numbers
 BLOCK_CELLS = 1 << 16
 
@@ -46,13 +48,13 @@ _CELL_BYTES = 8  # as a rule
 
 
 class DelimitedFile(Reader):
-    """Numeric columns of a CSV file in UTF-8, plain or compressed with gzip.
+    """Numeric columns of a CSV file, plain or compressed with gzip.
 
-    Cells are separated by commas. If the first line has no comma, they are separated by semicolons
-    or tabs. The first line is a header if no cell of it is a number. Otherwise the columns are
-    called x1, x2, ... Blank lines are skipped, except between the records of a table of one column,
-    where they are missing cells. Every row must have the cells of all columns, chosen or not. A
-    cell is missing if it is empty, NA, NaN, null or ?. An id is the cell's text without the spaces
+    A file is read as its layout states. What is not stated must follow from all lines (`trials`),
+    and the first line must be clear (`first_line`). Without a header, the columns are called x1,
+    x2, ... Blank lines are skipped, but between the records of a table of one column they are
+    missing cells. Every row must have the cells of all columns, chosen or not. A cell is missing if
+    it is empty, NA, NaN, null, ? or a stated word. An id is the cell's text without the spaces
     before it.
 
     path : path or address of the file.
@@ -60,6 +62,7 @@ class DelimitedFile(Reader):
     missing : treatment of a record with a missing cell.
     unit : name of the column of the ids, or None.
     text_columns : names of the chosen columns that are read as text. `cells` yields them.
+    layout : what is stated about the format, or None for nothing.
 
     Raises DataError if the file cannot be read or has no records, or if a row has too few or too
     many cells. Also raises DataError for a chosen cell that is no finite number, or is missing and
@@ -76,57 +79,46 @@ class DelimitedFile(Reader):
         missing: Missing,
         unit: str | None = None,
         text_columns: frozenset[str] = frozenset(),
+        layout: Layout | None = None,
     ) -> None:
-        self._text_columns = text_columns
+        wanted = Wanted(
+            columns=columns,
+            unit=unit,
+            text_columns=text_columns,
+            layout=Layout() if layout is None else layout,
+        )
         self._path, self._missing, self._once = path, missing, is_pipe(path)
+        self._layout = wanted.layout
         # who has chosen, or has a plan that did, cannot choose others
         self._way_out = CHOOSE if columns is None else EMPTY
         self._chunk_bytes = CHUNK_BYTES
         source = self._chunks()
-        kept, coming = tee(source)
         with ExitStack() as at_the_end:
             at_the_end.callback(source.close)  # not whenever what is refused is forgotten
-            self._look_at(coming, columns, unit)
+            kept, coming = tee(source) if self._once else (iter(()), source)
+            self._set(settled(path, wanted, coming, once=self._once), unit)
             # what a pipe has given away does not come again
             self._kept = (kept, source) if self._once else None
             if self._once:
                 at_the_end.pop_all()
 
-    def _look_at(self, coming: Iterator[bytes], columns: Columns, unit: str | None) -> None:
-        """Set the columns, which the first lines determine. Raises DataError."""
-        path = self._path
-        names, where, parser, rows = self._begin(coming)
-        head = list(
-            islice(chain(rows, parser.every(coming)), 1 + LOOKED_AT if columns is NUMERIC else 1)
+    def _set(self, trial: Trial, unit: str | None) -> None:
+        """Set the columns and the reading that the trial has left. Raises DataError."""
+        names = trial.first.names
+        self._reading, self._is_header = trial.reading, trial.first.is_header
+        self._notation = trial.reading.notation
+        self.has_fixed_separator = (
+            trial.reading.is_stated
+            or bool(trial.reading.barred)
+            or (trial.first.is_header and trial.is_alone)
         )
-        if (
-            where == path
-            and head
-            and not self._text_columns
-            and not any(is_number(cell) or is_missing(cell) for cell in head[0][1])
-        ):
-            # only because nothing in it is a number does the first line pass for names, which
-            # messages may show
-            raise DataError(
-                f"{path}: no cell of the first two lines is a number; separate cells by commas,"
-                " semicolons or tabs, write decimals with a point, and give at least one column of"
-                f" numbers{POINTS}"
-            )
-
-        def is_number_in_head(column: int) -> bool:
-            cells = [cells[column] for _, cells in head if len(cells) == len(names)]
-            return all(is_missing(cell) or is_number(cell) for cell in cells)
-
-        self._chosen = chosen(names, columns, where, "header", is_number_in_head, unit)
-        if not head:
-            raise DataError(f"{path}: the file has a header and no records")
         self.names = tuple(names)
+        self._chosen, self._measured = trial.chosen, trial.measured
         self.columns = tuple(names[i] for i in self._chosen)
-        self._texts = [i for i in self._chosen if names[i] in self._text_columns]
-        self._measured = [i for i in self._chosen if names[i] not in self._text_columns]
+        self._texts = [i for i in self._chosen if i not in set(self._measured)]
+        where = self._path if self._is_header else f"{self._path} (no header in its first line)"
         self._unit = unit_place(names, unit, where)
         self.ids = None if unit is None else TextIds.kind
-        self._delimiter = parser.delimiter
         self._chunk_bytes = min(
             max(CHUNK_BYTES, CHUNK_ROWS * len(names) * _CELL_BYTES), MOST_CHUNK_BYTES
         )
@@ -154,7 +146,7 @@ class DelimitedFile(Reader):
                 )
             (coming, source), self._kept = self._kept, None
         with closing(source):
-            _, _, parser, rows = self._begin(coming)
+            coming, parser, rows = self._begin(coming)
             yield from self._of_rows(rows)
             for chunk, following, numbers in self._parsed(coming):
                 if numbers is None:
@@ -165,35 +157,22 @@ class DelimitedFile(Reader):
 
     def place(self, record: int) -> str:
         """Return the number of the record's line. It is not known for a pipe."""
-        with closing(self._chunks()) as coming:
-            _, _, parser, rows = self._begin(coming)
+        with closing(self._chunks()) as source:
+            coming, parser, rows = self._begin(source)
             return f"line {next(islice(chain(rows, parser.every(coming)), record - 1, None))[0]}"
 
     def _chunks(self) -> Generator[bytes]:
-        return chunks(self._path, chain([FIRST_BYTES], repeat(self._chunk_bytes)))
-
-    def _begin(self, coming: Iterator[bytes]) -> tuple[list[str], str, RowSplitter, Iterator[Row]]:
-        """Return names of the columns, their place in messages, the parser, and the rows of the
-        first chunk.
-        """
-        parser = RowSplitter(self._path)
-        rows = parser.of(coming)
-        first = next(rows, None)
-        if first is None:
-            raise DataError(f"{self._path}: the file is empty")
-        names = [cell.strip() for cell in first[1]]
-        if names[0].lower() == "sep=":  # the rest of it is the separator
-            raise DataError(
-                f"{self._path}: the first line is a note for Excel, not a header; delete it"
-            )
-        if is_header(names):
-            return names, self._path, parser, rows
-        return (
-            numbered(len(names)),
-            f"{self._path} (no header in its first line)",
-            parser,
-            chain([first], rows),
+        return chunks(
+            self._path, chain([FIRST_BYTES], repeat(self._chunk_bytes)), self._layout.encoding
         )
+
+    def _begin(self, source: Iterator[bytes]) -> tuple[Iterator[bytes], RowSplitter, Iterator[Row]]:
+        """Return the further chunks, the parser, and the records of the first chunk."""
+        coming, parser = begun(self._path, self._reading, self._layout, source)
+        rows = parser.of(coming)
+        if self._is_header:
+            next(rows, None)
+        return coming, parser, rows
 
     def _parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
         """Yield further chunks as `ArrowText.parsed` does, if Arrow is installed.
@@ -205,14 +184,19 @@ class DelimitedFile(Reader):
             coming
         ):  # not before there is one: to load Arrow takes longer than to read a short file
             further = chain([chunk], coming)
-            if len(self.names) > 1 and extras.optional("pyarrow.csv") is not None:
+            if (
+                len(self.names) > 1
+                and not self._notation.thousands
+                and extras.optional("pyarrow.csv") is not None
+            ):
                 yield from ArrowText(
-                    self._delimiter,
+                    self._reading.separator,
                     len(self.names),
                     self._chosen,
                     self._missing,
                     self._unit,
                     self._texts,
+                    self._notation,
                 ).parsed(further)
             else:
                 yield from ((chunk, coming, None) for chunk in further)
@@ -227,7 +211,9 @@ class DelimitedFile(Reader):
             left = iter(np.ascontiguousarray(numbers.T))
             yield CellBlock(
                 [
-                    TextCells.of(cells[i] for _, cells in block) if i in self._texts else next(left)
+                    TextCells.of((cells[i] for _, cells in block), self._notation.words)
+                    if i in self._texts
+                    else next(left)
                     for i in self._chosen
                 ],
                 ids,
@@ -239,8 +225,11 @@ class DelimitedFile(Reader):
         """
         if self._unit is None:
             return None
-        ids = TextIds.of([cells[self._unit].encode() for _, cells in rows])
-        if ids.missing().any():
+        texts = [cells[self._unit] for _, cells in rows]
+        ids = TextIds.of([text.encode() for text in texts])
+        if ids.missing().any() or (
+            self._notation.words and any(map(self._notation.is_missing, texts))
+        ):
             raise DataError(next(self._faults(rows)))
         return ids
 
@@ -256,14 +245,18 @@ class DelimitedFile(Reader):
         fitting = [cells for _, cells in rows if len(cells) == width]
         picked = map(itemgetter(*taken), fitting) if taken else ()
         cells = list(picked if len(taken) == 1 else chain.from_iterable(picked))
-        if len(fitting) < len(rows) or not is_plain("".join(cells)):
+        numbers_in = self._notation.in_python(cells)
+        text = "".join(numbers_in)
+        if len(fitting) < len(rows) or not is_plain(text) or self._is_barred(fitting):
             raise DataError(next(self._faults(rows)))
-        values, left = array("d"), iter(cells)
+        values, left = array("d"), iter(numbers_in)
         while len(values) < len(cells):
             with suppress(ValueError):
                 values.extend(map(float, left))  # keeps what came before the cell that is no number
                 break
-            if self._missing is not Missing.DROP or not is_missing(cells[len(values)]):
+            if self._missing is not Missing.DROP or not self._notation.is_missing(
+                cells[len(values)]
+            ):
                 raise DataError(next(self._faults(rows)))
             values.append(math.nan)
         numbers = np.frombuffer(values)
@@ -271,12 +264,22 @@ class DelimitedFile(Reader):
             raise DataError(next(self._faults(rows)))
         return numbers.reshape(len(rows), len(taken))
 
+    def _is_barred(self, rows: Sequence[Sequence[str]]) -> bool:
+        """Return whether a cell of a table of one column could be several cells."""
+        barred = self._reading.barred
+        return bool(barred) and any(mark in cell for (cell, *_) in rows for mark in barred)
+
     def _faults(self, rows: Sequence[Row]) -> Iterator[str]:
         """Yield a sentence for each fault, with its place, after a check of all cells."""
         for line, cells in rows:
+            if len(cells) == len(self.names) and self._is_barred([cells]):
+                yield (
+                    f"{self._path}, line {line}: the row could have several cells, and the first"
+                    " row has one; look for a missing or stray separator, or pass --separator"
+                )
             if len(cells) != len(self.names):
                 decimals = (
-                    ", or a decimal comma (write 3.14, not 3,14)"
+                    ", or a decimal comma (write 3.14, not 3,14), or separate cells by semicolons"
                     if len(cells) > len(self.names)
                     else ""
                 )
@@ -285,19 +288,20 @@ class DelimitedFile(Reader):
                     f" {len(self.names)}; look for a missing or stray separator{decimals}"
                 )
                 continue
-            hint = "; line 1 is a header only if none of its cells is a number" if line == 1 else ""
+            hint = _HEADER_HINT if line == self._layout.skip_lines + 1 else ""
             for column in self._measured:
                 if fault := self._fault(cells[column]):
                     yield f"{self._path}, line {line}, column {self.names[column]!r}: {fault}{hint}"
-            if self._unit is not None and is_missing(cells[self._unit]):
+            if self._unit is not None and self._notation.is_missing(cells[self._unit]):
                 yield f"{self._path}, line {line}, column {self.names[self._unit]!r}: {MISSING}"
 
     def _fault(self, cell: str) -> str:
-        if is_missing(cell):
+        if self._notation.is_missing(cell):
             return "" if self._missing is Missing.DROP else NOT_THERE
-        if not is_number(cell):
+        if not self._notation.is_number(cell):
             return f"not a number; {_remedy(cell, self._way_out)}"
-        return "" if math.isfinite(float(cell)) else NOT_FINITE
+        (number,) = self._notation.in_python([cell])
+        return "" if math.isfinite(float(number)) else NOT_FINITE
 
 
 def _remedy(cell: str, way_out: str) -> str:
@@ -309,6 +313,6 @@ def _remedy(cell: str, way_out: str) -> str:
     if _COMMAS.fullmatch(cell.strip()):
         return (
             "the number contains a comma: write decimals with a point (3.14) and thousands without"
-            f" a separator (1234){POINTS}"
+            f" a mark (1234){POINTS}"
         )
     return f"{way_out}, or correct the cell"

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 from fastlloyd.errors import DataError
 from fastlloyd.records.cells import is_header, is_missing, is_number
+from fastlloyd.records.declared import LAYOUT
 from fastlloyd.records.files import unpacked
 
-HEADER_LENGTH = 1 << 14  # characters of a header that spans lines, looked at for the delimiter
-
 _MARK = b"\xef\xbb\xbf"  # of UTF-8, before the first line
-# a cell between quotation marks
-_QUOTED = re.compile(r'(?:^|(?<=[,;\t\r\n])) *"[^"]*(?:""[^"]*)*(?:"|(?P<open>\Z))')
+_UTF_8 = ("utf-8", "utf-8-sig")
+_BYTES_END = re.compile(rb"\r\n|\r|\n")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _OPEN = (
     "the row does not end in its line, because a quotation mark stays open; take the mark out or"
     " close it, or, if a column of text has line breaks, export without that column, or as Parquet"
 )
 
+_Stream = io.BufferedReader | gzip.GzipFile
 Row = tuple[int, list[str]]  # line number, cells
 
 
-def chunks(path: str, sizes: Iterable[int]) -> Generator[bytes]:
-    """Yield the text of a file in chunks of whole lines. Raises DataError as `unpacked` does.
+def chunks(path: str, sizes: Iterable[int], encoding: str | None = None) -> Generator[bytes]:
+    """Yield the text of a file, in UTF-8, in chunks of whole lines.
+
+    Marks of the byte order before the text are left out.
 
     sizes : approximate number of bytes of each chunk.
+    encoding : codec of the file, or None for UTF-8.
+
+    Raises DataError as `unpacked` does, and for bytes that the codec does not know.
     """
-    with unpacked(path) as stream:
-        left = _read(stream, len(_MARK)).removeprefix(_MARK)
+    with unpacked(path) as packed:
+        stream = packed if encoding in (None, *_UTF_8) else _Decoded(packed, str(encoding), path)
+        left = _read(stream, len(_MARK))
+        while left.startswith(_MARK):
+            left = left[len(_MARK) :]
+            left += _read(stream, len(_MARK) - len(left))
         for size in sizes:
             read = _read(stream, size)
             left += read
@@ -46,31 +56,77 @@ def chunks(path: str, sizes: Iterable[int]) -> Generator[bytes]:
                 return
 
 
-def _read(stream: io.BufferedReader | gzip.GzipFile, size: int) -> bytes:
-    """Return `size` bytes as they arrive, or fewer at the end of the stream.
+class _Decoded:
+    """Stream of text in another encoding, as UTF-8.
+
+    It is decoded before it is cut into lines, so line ends of any encoding are found.
+    """
+
+    def __init__(self, stream: _Stream, encoding: str, path: str) -> None:
+        self._stream, self._encoding, self._path = stream, encoding, path
+        self._decoder = codecs.getincrementaldecoder(encoding)("strict")
+
+    def read1(self, size: int) -> bytes:
+        """Return the text of the next bytes, at least one byte before the end."""
+        while True:
+            arrived = self._stream.read1(size)
+            try:
+                text = self._decoder.decode(arrived, not arrived).encode()
+            except UnicodeError:
+                raise DataError(
+                    f"{self._path}: the text is not in {self._encoding}; state its encoding with"
+                    " --encoding",
+                    code=LAYOUT,
+                    field="encoding",
+                ) from None
+            if text or not arrived:
+                return text
+
+
+def _read(stream: _Stream | _Decoded, size: int) -> bytes:
+    """Return about `size` bytes as they arrive, or fewer at the end of the stream.
 
     A Ctrl-C between two arrivals takes effect at the next arrival.
     """
     arrived, left = list[bytes](), size
-    while left and (part := stream.read1(left)):
+    while left > 0 and (part := stream.read1(left)):
         arrived.append(part)
         left -= len(part)
     return b"".join(arrived)
+
+
+def without_lines(coming: Iterator[bytes], n: int) -> Iterator[bytes]:
+    """Yield chunks of whole lines without the first n lines."""
+    for chunk in coming:
+        if not n:
+            yield chunk
+            continue
+        ends = [match.end() for match in islice(_BYTES_END.finditer(chunk), n)]
+        if rest := chunk[ends[-1] :] if ends else b"":
+            yield rest
+        n -= len(ends)
 
 
 class RowSplitter:
     """Splitter of consecutive chunks of text into rows of cells, each with the number of its line.
 
     Blank lines are left out, but in a table of one column a blank line between records is a missing
-    cell. The first row determines the delimiter and the number of columns. A record is one line. If
+    cell. The first row determines the number of columns. A record is one line. If
     a quotation mark stays open, a reader of CSV takes the following records as text of one cell,
     without any sign. So only a header may extend over several lines.
+
+    delimiter : separator of cells.
+    line : number of lines above the text.
+    has_header : the first row may be a header.
     """
 
-    def __init__(self, path: str) -> None:
-        self.delimiter = ""
+    def __init__(
+        self, path: str, delimiter: str, *, line: int = 0, has_header: bool = True
+    ) -> None:
+        self.delimiter = delimiter
         self.width = 0
-        self._path, self._line, self._blank, self._n_lines = path, 0, 0, 0
+        self._path, self._line, self._blank, self._n_lines = path, line, 0, 0
+        self._has_header = has_header
 
     def skip(self, chunk: bytes) -> None:
         """Count the lines of a chunk that another parser has split."""
@@ -90,11 +146,9 @@ class RowSplitter:
         """
         self._n_lines = 0
         text = self._lines(coming)
-        if not self.delimiter:
-            start = _first_row(text)
-            unquoted, text = _QUOTED.sub("", "".join(start)), chain(start, text)
-            self.delimiter = next((character for character in ",;\t" if character in unquoted), ",")
-        reader = csv.reader(text, delimiter=self.delimiter, skipinitialspace=True, strict=True)
+        reader = csv.reader(
+            text, delimiter=self.delimiter, skipinitialspace=self.delimiter != " ", strict=True
+        )
         before, last = self._line, 0
         try:
             for cells in reader:
@@ -102,7 +156,11 @@ class RowSplitter:
                 if not cells:
                     self._blank = before + line
                 else:
-                    if last > line and (self.width or not _is_long_header(cells, self.delimiter)):
+                    if last > line and (
+                        self.width
+                        or not self._has_header
+                        or not _is_long_header(cells, self.delimiter)
+                    ):
                         raise DataError(f"{self._path}, line {before + line}: {_OPEN}")
                     if self._blank and self.width == 1:
                         yield self._blank, [""]
@@ -125,26 +183,14 @@ class RowSplitter:
             try:
                 lines = list(io.StringIO(chunk.decode(), newline=""))
             except UnicodeDecodeError:
-                raise DataError(f"{self._path}: the text is not UTF-8; save it as UTF-8") from None
+                raise DataError(
+                    f"{self._path}: the text is not UTF-8; save it as UTF-8, or state its encoding"
+                    " with --encoding, such as cp1252",
+                    code=LAYOUT,
+                    field="encoding",
+                ) from None
             self._n_lines += len(lines)
             yield from lines
-
-
-def _first_row(text: Iterable[str]) -> list[str]:
-    """Return the lines up to the end of the first row that is not blank, or the first lines of a
-    long row.
-
-    They determine the delimiter.
-    """
-    lines: list[str] = []
-    row = ""
-    for line in text:
-        lines.append(line)
-        row += line if row or line.strip() else ""
-        is_open = any(cell["open"] is not None for cell in _QUOTED.finditer(row))
-        if (row and not is_open) or len(row) > HEADER_LENGTH:
-            break
-    return lines
 
 
 def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:

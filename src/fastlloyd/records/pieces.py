@@ -25,6 +25,7 @@ from fastlloyd.records.columns import NUMERIC, Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.files import FileState
 from fastlloyd.records.ipc import open_ipc
+from fastlloyd.records.layout import Layout, check_no_layout
 from fastlloyd.records.numpy_files import open_npy, open_npz
 from fastlloyd.records.parquet import open_parquet, row_groups
 from fastlloyd.records.reader import Missing, Reader
@@ -34,7 +35,7 @@ from fastlloyd.records.text_cells import CellBlock
 
 PIECE_CELLS = 1 << 24  # of row groups that are read together, where a file is split
 
-Opener = Callable[..., Reader]  # of path, columns, missing, unit and, if there are, text_columns
+Opener = Callable[..., Reader]  # of path, columns, missing, unit, and more by name
 STREAMS: Mapping[str, Opener] = {
     ".csv": DelimitedFile,
     ".tsv": DelimitedFile,
@@ -99,6 +100,8 @@ class Piece:
     unit : name of the column of the ids, or None without ids.
     text_columns : names of the chosen columns that are read as text.
     recipe : recipe whose features the records have, or None for the columns as they are.
+    layout : what is stated about the format of a text file.
+    has_fixed_separator : as of `Reader`, after the piece was opened.
     """
 
     path: str
@@ -112,6 +115,8 @@ class Piece:
     unit: str | None = None
     text_columns: frozenset[str] = frozenset()
     recipe: Using | None = None
+    layout: Layout = field(default_factory=Layout)
+    has_fixed_separator: bool = field(default=True, repr=False)
 
     def open(self) -> Reader:
         """Return a reader of the piece, after a check of its schema. Raises DataError."""
@@ -142,6 +147,10 @@ class Piece:
             more["text_columns"] = self.text_columns
         if self.groups is not None:
             more["groups"] = self.groups
+        if open_it is DelimitedFile:
+            more["layout"] = self.layout
+        else:
+            check_no_layout(self.layout, self.path)
         reader = open_it(self.path, own, self.missing, self.unit, **more)
         return _InFolders(reader, self) if self.folders else reader
 
@@ -168,7 +177,7 @@ class _InFolders(Reader):
     def __init__(self, reader: Reader, piece: Piece) -> None:
         self.n_rows, self.n_ahead = reader.n_rows, reader.n_ahead
         self.place = reader.place  # type: ignore[method-assign]
-        self.ids = reader.ids
+        self.ids, self.has_fixed_separator = reader.ids, reader.has_fixed_separator
         self.names = (*reader.names, *piece.folders)
         if piece.columns is NUMERIC:
             self.columns = (

@@ -109,6 +109,8 @@ class Reader(ABC):
     n_ahead : number of blocks that are worth reading ahead, given the memory they take.
     ids : kind of the ids, "integers" or "text", or None without ids. With ids, every block is a
         ColumnBlock with ids.
+    has_fixed_separator : the separator of cells in text is stated, or a header settles it.
+        Otherwise it follows from the records.
     """
 
     names: tuple[str, ...]
@@ -116,6 +118,7 @@ class Reader(ABC):
     n_rows: int | None
     n_ahead = 1
     ids: str | None = None
+    has_fixed_separator = True
 
     @abstractmethod
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:

@@ -16,6 +16,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.records import files, stores
 from fastlloyd.records.columns import NUMERIC, Columns
 from fastlloyd.records.delimited import DelimitedFile
+from fastlloyd.records.layout import Layout
 from fastlloyd.records.pieces import Piece, folders_of, opener
 from fastlloyd.records.reader import Missing, Reader
 from fastlloyd.records.recipe.rows import Using
@@ -43,6 +44,7 @@ def open_records(
     unit: str | None = None,
     text_columns: frozenset[str] = frozenset(),
     recipe: Using | None = None,
+    layout: Layout | None = None,
 ) -> RecordFile:
     """Open the files of a source, and check them without reading their records.
 
@@ -62,12 +64,15 @@ def open_records(
     text_columns : names of the chosen columns that are read as text (`RecordFile.cell_blocks`).
     recipe : recipe whose features the records have. It then says what columns are chosen, and what
         a missing cell means; `columns` and `missing` are ignored.
+    layout : what is stated about the format of text files, or None for what the recipe states.
 
     Raises DataError for an unknown suffix, a file that cannot be read, repeated or unknown names,
     and files that differ in format or columns. If the format has types, chosen columns that are not
     numbers raise DataError too.
     """
     source = os.fspath(path)
+    if layout is None:
+        layout = Layout() if recipe is None else recipe.here.layout
     if isinstance(columns, str):  # whose letters may be names of columns too
         raise DataError(
             f"the chosen columns are the text {columns!r}; pass a list of names, such as"
@@ -77,6 +82,7 @@ def open_records(
         columns = recipe.row_names
         gaps = recipe.drops_records or recipe.is_per_person
         missing = Missing.DROP if gaps else Missing.REFUSE
+        recipe = recipe.written_as(layout)
     whole = Piece(
         path=source,
         columns=columns,
@@ -85,6 +91,7 @@ def open_records(
         unit=unit,
         text_columns=text_columns,
         recipe=recipe,
+        layout=layout,
     )
     if source == STANDARD_INPUT:
         reader = replace(whole, path="/dev/stdin").open()
@@ -102,7 +109,7 @@ def open_records(
             )
         return RecordFile(first.open(), source, missing, unit=unit)
     opened = first.open()
-    pieces = [replace(first, columns=opened.columns, n_rows=opened.n_rows)]
+    pieces = [replace(_seen(first, opened), columns=opened.columns)]
     check = partial(_agreeing, first, opened)
     with ThreadPoolExecutor(_AT_ONCE) as openers:
         pieces += openers.map(check, (replace(piece, columns=opened.columns) for piece in others))
@@ -121,7 +128,7 @@ def _pieces(whole: Piece, states: files.States) -> list[Piece]:
     text = {name for folders in stated.values() for name, value in folders.items() if value is None}
     first = next(iter(states))
     own = (
-        set(opener(first)(first, NUMERIC, whole.missing, None).names)
+        set(_as_it_is(replace(whole, path=first)).open().names)
         if any(stated.values())
         else set[str]()
     )
@@ -138,6 +145,11 @@ def _pieces(whole: Piece, states: files.States) -> list[Piece]:
         )
         for path, folders in stated.items()
     ]
+
+
+def _as_it_is(piece: Piece) -> Piece:
+    """Return a piece with its columns of numbers, for the names of all columns."""
+    return replace(piece, columns=NUMERIC, unit=None, text_columns=frozenset(), recipe=None)
 
 
 def _check_no_lake(paths: Iterable[str]) -> None:
@@ -232,7 +244,12 @@ def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
             f"{first.path} and {piece.path} differ in their ids: {reader.ids} and {other.ids};"
             " write all as text, or all as integers: 007 and 7 are two persons"
         )
-    return replace(piece, n_rows=other.n_rows)
+    return _seen(piece, other)
+
+
+def _seen(piece: Piece, reader: Reader) -> Piece:
+    """Return the piece with what is known after opening it."""
+    return replace(piece, n_rows=reader.n_rows, has_fixed_separator=reader.has_fixed_separator)
 
 
 def read_table(
@@ -241,12 +258,13 @@ def read_table(
     *,
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
+    layout: Layout | None = None,
 ) -> Table:
     """Return all records of a file at once.
 
     Parameters and errors are those of `open_records` and `RecordFile.blocks`.
     """
-    return open_records(path, columns, missing=missing, unit=unit).table()
+    return open_records(path, columns, missing=missing, unit=unit, layout=layout).table()
 
 
 def table_or_file(
@@ -255,12 +273,13 @@ def table_or_file(
     *,
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
+    layout: Layout | None = None,
 ) -> Table | RecordFile:
     """Return all records at once if they are few, otherwise the file, which is read in passes.
 
     Raises the errors of `read_table`.
     """
-    return at_once_if_few(open_records(path, columns, missing=missing, unit=unit))
+    return at_once_if_few(open_records(path, columns, missing=missing, unit=unit, layout=layout))
 
 
 def at_once_if_few(file: RecordFile) -> Table | RecordFile:
@@ -272,13 +291,17 @@ def at_once_if_few(file: RecordFile) -> Table | RecordFile:
 
 
 def read_csv(
-    path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE
+    path: str | os.PathLike[str],
+    columns: _Named = None,
+    *,
+    missing: Missing = Missing.REFUSE,
+    layout: Layout | None = None,
 ) -> Table:
     """Return all records of a text file, whatever its suffix (`DelimitedFile`)."""
     source = os.fspath(path)
     state = files.state(source)
     return RecordFile(
-        DelimitedFile(source, columns, missing, None),
+        DelimitedFile(source, columns, missing, None, layout=layout),
         source,
         missing,
         states=state and {source: state},

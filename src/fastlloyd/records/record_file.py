@@ -53,6 +53,7 @@ class RecordFile:
         before the first pass.
     n_ahead : number of blocks that another thread reads ahead.
     unit : name of the column of the ids, which every block then has, or None without ids.
+    has_fixed_separator : as of `Reader`, of all files.
 
     reader : reader of the first piece.
     states : states of all files of the source before any was opened.
@@ -76,6 +77,7 @@ class RecordFile:
         known = [size for size in sizes if size is not None]
         self.n_rows = sum(known) if len(known) == len(sizes) else None
         self.n_ahead = reader.n_ahead
+        self.has_fixed_separator = all(each.has_fixed_separator for each in (pieces or (reader,)))
         self.dropped: int | None = None
         self._reader = reader
         self._states = states

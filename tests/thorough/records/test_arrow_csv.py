@@ -225,7 +225,7 @@ def test_both_parsers_have_the_same_outcome(
 
 def by_python(chunk: str, column: int, width: int) -> list[float]:
     rows = list(
-        RowSplitter("records.csv").every(iter([b"c," * (width - 1) + b"c\n", chunk.encode()]))
+        RowSplitter("records.csv", ",").every(iter([b"c," * (width - 1) + b"c\n", chunk.encode()]))
     )[1:]
     assert {len(cells) for _, cells in rows} <= {width}
     return list(floats([cells[column] for _, cells in rows]))

@@ -68,7 +68,7 @@ def test_columns_are_chosen_by_name_in_any_order_in_every_format(
 ) -> None:
     d = X.shape[1]
     names = (
-        ["mean radius", "a.b", "größe", "x1", "_"][:d]
+        ["mean radius", "a.b", "größe", "x4", "_"][:d]
         if kind in NAMED
         else [f"x{i + 1}" for i in range(d)]
     )

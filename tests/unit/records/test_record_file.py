@@ -117,6 +117,7 @@ def test_a_file_whose_content_changes_and_whose_state_does_not_is_known_by_its_n
         names = columns = ("x",)
         n_rows = None
         n_ahead = 1
+        has_fixed_separator = True
         n = 3
 
         def blocks(self) -> "list[Matrix]":

@@ -8,6 +8,7 @@ import typer
 
 from fastlloyd.base.files import check_file, write_chunks
 from fastlloyd.base.names import choose
+from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.options import Data, UnitColumn, in_output
 from fastlloyd.cli.recipes import OwnRecipeFile
 from fastlloyd.errors import OutputError
@@ -50,6 +51,7 @@ MissingCells = Annotated[
 def assign(
     result: ResultPath,
     data: Data,
+    layout: LayoutOptions,
     missing: MissingCells = "refuse",
     recipe: OwnRecipeFile = None,
     unit_column: UnitColumn = None,
@@ -79,7 +81,8 @@ def assign(
     using = recipes.own_recipe(recipe, fitted.domain.recipe)
     treatment = choose(Missing, missing, "missing")
     unit = unit_column if using is not None and using.is_per_person else None
-    blocks = record_blocks(data, fitted.domain.features, treatment, using, unit)
+    stated = layout.layout()
+    blocks = record_blocks(data, fitted.domain.features, treatment, using, unit, stated)
     chunks = _csv(fitted, blocks, tally, distance=distance)
     if out is None:
         for chunk in chunks:

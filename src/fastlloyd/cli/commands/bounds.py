@@ -5,13 +5,14 @@ A template has blanks that people fill in. Estimated bounds contain noise, and h
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.base.names import listing, parse_columns
 from fastlloyd.cli import terminal
+from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.mechanism_options import GuaranteeOptions
 from fastlloyd.cli.options import (
     Columns,
@@ -26,6 +27,9 @@ from fastlloyd.cli.options import (
     in_output,
 )
 from fastlloyd.errors import DataError, OutputError
+
+if TYPE_CHECKING:
+    from fastlloyd.records import Layout
 
 EXPLAINED = 5  # columns that are left out
 
@@ -45,7 +49,11 @@ Force = Annotated[bool, in_output("--force", help="Replace an earlier file of bo
 
 
 def template(
-    data: Data, columns: Columns = None, out: Template = None, force: Force = False
+    data: Data,
+    layout: LayoutOptions,
+    columns: Columns = None,
+    out: Template = None,
+    force: Force = False,
 ) -> None:
     """Write the names of the columns of DATA, with blanks for their bounds.
 
@@ -55,7 +63,10 @@ def template(
     from fastlloyd.records.bounds import TEMPLATE_HEADING, bounds_template
 
     _check_out(out, heading=TEMPLATE_HEADING, force=force)
-    records = open_records(data, NUMERIC if columns is None else parse_columns(columns))
+    stated = layout.layout()
+    records = open_records(
+        data, NUMERIC if columns is None else parse_columns(columns), layout=stated
+    )
     text = bounds_template(records.columns)
     if columns is None and records.others:
         typer.echo(
@@ -63,7 +74,8 @@ def template(
             " numbers are clustered. Choose columns yourself with --columns.",
             err=True,
         )
-        for reason in _reasons(data, records.others[:EXPLAINED] if records.pieces else ()):
+        left_out = records.others[:EXPLAINED] if records.pieces else ()
+        for reason in _reasons(data, left_out, stated):
             typer.echo(f"- {reason}", err=True)
     if out is None:
         typer.echo(text, nl=False)
@@ -75,7 +87,7 @@ def template(
         )
 
 
-def _reasons(data: str, columns: Iterable[str]) -> Iterator[str]:
+def _reasons(data: str, columns: Iterable[str], layout: "Layout") -> Iterator[str]:
     """Yield, for each column that the template leaves out, the error that choosing the column
     causes.
 
@@ -85,7 +97,8 @@ def _reasons(data: str, columns: Iterable[str]) -> Iterator[str]:
 
     for name in columns:
         try:
-            next(open_records(data, [name], missing=Missing.DROP).blocks(), None)
+            records = open_records(data, [name], missing=Missing.DROP, layout=layout)
+            next(records.blocks(), None)
         except DataError as error:
             yield str(error)
 
@@ -94,6 +107,7 @@ def estimate(
     data: Data,
     guarantee: GuaranteeOptions,
     ledger: LedgerOptions,
+    layout: LayoutOptions,
     value_range: ValueRange = None,
     columns: Columns = None,
     missing: MissingCells = "refuse",
@@ -123,7 +137,7 @@ def estimate(
     account = faults.value(None, lambda: requests.given_account(ledger, "bounds"), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
     request = BoundsRequest(
-        records=requests.given_files(data, columns, missing, unit_column, engine, faults),
+        records=requests.given_files(data, columns, missing, unit_column, engine, layout, faults),
         choices=requests.given_guarantee(guarantee, of),
         value_range=requests.stated(value_range),
         outside=outside,

@@ -1,5 +1,6 @@
 """Command `fastlloyd fit`: cluster the records of one organisation (the central model)."""
 
+from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.mechanism_options import MechanismOptions
 from fastlloyd.cli.options import (
     Columns,
@@ -22,6 +23,7 @@ def fit(
     mechanism: MechanismOptions,
     ledger: LedgerOptions,
     output: ResultOptions,
+    layout: LayoutOptions,
     value_range: ValueRange = None,
     columns: Columns = None,
     recipe: RecipeFile = None,
@@ -54,7 +56,9 @@ def fit(
     using = faults.value(None, lambda: recipes.given_recipe(recipe, columns), "recipe")
     bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")
     request = FitRequest(
-        records=requests.given_files(data, columns, missing, unit_column, engine, faults, using),
+        records=requests.given_files(
+            data, columns, missing, unit_column, engine, layout, faults, using
+        ),
         choices=requests.given_clustering(mechanism, of, value_range, bounds),
         outside=outside,
         account=account,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from fastlloyd.cli import terminal
+from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.network_options import HostOptions
 from fastlloyd.cli.options import (
     Engine,
@@ -94,6 +95,7 @@ def join(
     dataset: Dataset,
     output: OutputOptions,
     host: HostOptions,
+    layout: LayoutOptions,
     server: ServerAddress = None,
     store: StoreFile = None,
     passphrase_file: PassphraseFile = None,
@@ -127,17 +129,15 @@ def join(
     faults.check()
     with faults.noted():
         hosting.check_options(agreed, plan, public.name, host)
-    named = requests.given_dataset(
-        dataset, LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are)
-    )
+    of_data = LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are)
+    named = requests.given_dataset(dataset, of_data)
     _note_conflicts(agreed, server, host, output, faults, is_rehearsal=dry_run)
     place = faults.value(results.NOWHERE, lambda: _place(output, agreed), "out")
-    where = network.place_of_store(public.name, key, store)
     prepared = ClientRequest(
         plan=agreed,
         member=public,
         account=BudgetAccount(named, ledger, by="join"),
-        store=where,
+        store=network.place_of_store(public.name, key, store),
         data=data,
         unit_column=unit_column,
         missing=missing,
@@ -146,6 +146,7 @@ def join(
         recipe=faults.value(
             None, lambda: recipes.own_recipe(recipe, agreed.mechanism.domain.recipe), "recipe"
         ),
+        layout=faults.value(None, layout.layout),
     ).prepare(faults)
     identity = network.load_identity(key, passphrase_file)
     ended = _carry_out(prepared, identity, plan, server, host, output, place, is_rehearsal=dry_run)
@@ -184,11 +185,11 @@ def _carry_out(
             plan, path, identity.name, host, is_rehearsal=is_rehearsal, as_json=as_json
         ) as beside,
     ):
-        planned = Endpoint(plan.server.address if server is None else server)
+        address = plan.server.address if server is None else server
         joining = _Joining(
             client=client,
             identity=identity,
-            server=planned if beside is None else Endpoint(beside.address, is_here=True),
+            server=Endpoint(address) if beside is None else Endpoint(beside.address, is_here=True),
             beside=beside,
             progress=progress,
             output=output,
@@ -197,9 +198,8 @@ def _carry_out(
         if is_rehearsal:
             joining.rehearse()
             return None
-        with network.store_at(
-            client.request.store, identity.public, Role.CLIENT, as_json=as_json
-        ) as kept:
+        where = client.request.store
+        with network.store_at(where, identity.public, Role.CLIENT, as_json=as_json) as kept:
             ended = joining.take_part(kept)
         if beside is not None:
             beside.see_out(as_json=as_json)

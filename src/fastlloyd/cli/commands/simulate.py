@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.mechanism_options import MechanismOptions
 from fastlloyd.cli.options import (
     Columns,
@@ -51,6 +52,7 @@ def simulate(
     federation: FederationOptions,
     ledger: LedgerOptions,
     output: ResultOptions,
+    layout: LayoutOptions,
     columns: Columns = None,
     recipe: RecipeFile = None,
     missing: MissingCells = "refuse",
@@ -88,7 +90,9 @@ def simulate(
     using = faults.value(None, lambda: recipes.given_recipe(recipe, columns), "recipe")
     bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")
     request = SimulateRequest(
-        records=requests.given_files(data, columns, missing, unit_column, engine, faults, using),
+        records=requests.given_files(
+            data, columns, missing, unit_column, engine, layout, faults, using
+        ),
         choices=requests.given_clustering(mechanism, of, bounds=bounds),
         n_clients=clients,
         federation=requests.given_federation(federation),

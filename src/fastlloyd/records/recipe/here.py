@@ -12,6 +12,7 @@ import msgspec
 
 from fastlloyd.base.names import nearest_name, shown
 from fastlloyd.errors import DataError
+from fastlloyd.records.layout import Layout
 from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
 from fastlloyd.records.recipe.dates import check_format
 
@@ -38,6 +39,19 @@ class Here(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     header: str | None = None
     skip_lines: int | None = None
     missing_words: tuple[str, ...] = ()
+
+    @property
+    def layout(self) -> Layout:
+        """Format of the own text file. Raises DataError for a field that cannot be used."""
+        return Layout(
+            separator=self.separator,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            encoding=self.encoding,
+            header=self.header,
+            skip_lines=self.skip_lines or 0,
+            missing_words=self.missing_words,
+        )
 
     def column(self, key: str) -> str:
         """Return the name of a feature's column in this file."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.declared import MISSING
+from fastlloyd.records.layout import Layout
 from fastlloyd.records.reader import Reader
 from fastlloyd.records.recipe.cells import Cells, Found, cells_of
 from fastlloyd.records.recipe.checks import DROP, ORDER, REFUSE
@@ -78,6 +80,11 @@ class Using:
         return tuple(
             feature.per_person or "mean" for feature, way in self.used for _ in way.columns
         )
+
+    def written_as(self, layout: Layout) -> Using:
+        """Return the features for a file whose numbers are written as the layout states."""
+        marks = {"decimal": layout.decimal, "thousands": layout.thousands}
+        return replace(self, here=msgspec.structs.replace(self.here, **marks))
 
     @property
     def form(self) -> TextFormat:
@@ -193,6 +200,7 @@ class RecipeReader(Reader):
     def __init__(self, reader: Reader, using: Using, source: str) -> None:
         self.names, self.n_rows = reader.names, reader.n_rows
         self.n_ahead, self.ids = reader.n_ahead, reader.ids
+        self.has_fixed_separator = reader.has_fixed_separator
         self.place = reader.place  # type: ignore[method-assign]
         self.columns = using.row_names
         self._reader, self._using, self._source = reader, using, source
