@@ -19,8 +19,12 @@ SEVERAL = 10  # runs, of which the sentence on what is left tells beside that of
 
 
 def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int) -> None:
-    """Print a table with a row for each sum, and explain each row. delta : None for that of each
-    limit.
+    """Print a table with a row for each total of a data set, then sentences that explain each row.
+
+    listed : accounts to show.
+    title : title of the table.
+    delta : delta at which epsilon is computed, or None for the delta of each limit.
+    n_runs : number of runs that share the rest of a limit.
     """
     columns = [
         Column(heading="data set", cells=[one.dataset for one in listed], justify="left"),

@@ -29,7 +29,10 @@ T = TypeVar("T")
 
 
 class ClientProgress:
-    """Progress notes on one client's part in a run. watch : receives the events of the job."""
+    """Notes about the progress of one client in a run.
+
+    watch : function that receives the events of the job.
+    """
 
     def __init__(self, plan: Plan, *, as_json: bool, is_rehearsal: bool) -> None:
         self.watch = StoppableWatch(self._hear)

@@ -73,7 +73,9 @@ def mistyped(typed: str, digest: str) -> str:
 
 
 def _of_the_plan(plan: Plan, number: str) -> str:
-    """Return the name of another value in the plan that equals the number, or ""."""
+    """Return a name for another value in the plan that equals the number, such as a fingerprint, or
+    "".
+    """
     names = {plan.server.fingerprint: f"the fingerprint of the server {plan.server.name!r}"}
     for client in plan.clients:
         names[client.fingerprint] = f"the fingerprint of {client.name!r}"

@@ -418,10 +418,12 @@ def stopped(kept: str = CHARGED_SO_FAR, *, as_json: bool = False) -> typer.Exit:
 
 
 def say_traffic(plan: Plan, name: str, moved: "Meter | None", *, as_json: bool = False) -> None:
-    """Print the bytes that this process sent and received, beside those of a whole run of the plan.
-    Print nothing if it moved none.
+    """Print the bytes that this process sent and received, and those of a whole run of the plan.
 
+    plan : plan of the run.
     name : name of this client.
+    moved : bytes of this process, or None to print nothing.
+    as_json : whether the log is JSON.
     """
     if moved is None:
         return

@@ -29,7 +29,7 @@ class StudyOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
-    """Options for the server of a networked run and the timeouts of the parties."""
+    """Options for the server of a networked run, and for the timeouts of all parties."""
 
     server: Annotated[
         Path | None, in_network(help="Public file of the server.", metavar="FILE")

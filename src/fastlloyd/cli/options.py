@@ -1,5 +1,7 @@
-"""Options that several commands take, each defined once; those of a clustering are in
-`mechanism_options.py`. Their words and numbers are checked where they are used.
+"""Options that several commands have. Each is defined once; options of a clustering are in
+`mechanism_options.py`.
+
+The values of options are checked by the code that uses them.
 """
 
 import functools

@@ -1,6 +1,6 @@
-"""The option `--recipe`: a file whose keys are options, and whose features are the columns.
+"""Option `--recipe`: a file with values of options, and with the features and their columns.
 
-Options on the command line override those of the file, and what was overridden is printed.
+An option on the command line overrides the option in the file, and a note says so.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -106,9 +106,13 @@ def _local_options(here: Any) -> Iterator[tuple[str, Any]]:
 
 
 def given_recipe(path: Path | None, columns: str | None) -> "Using | None":
-    """Return the features of a recipe and where they are in the own file, or None without a recipe.
+    """Return the features of a recipe, with their places in the user's file, or None without a
+    recipe.
 
-    columns : keys of the features to use, or None for all. Raises DataError, PlanError or Problems.
+    path : file of the recipe, or None.
+    columns : keys of the features to use, or None for all.
+
+    Raises DataError, PlanError or Problems.
     """
     if path is None:
         return None
@@ -127,7 +131,7 @@ def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
 
 
 def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | None":
-    """Return the bounds that a recipe or the option states. Raises PlanError for both."""
+    """Return the bounds in a recipe, or in the option. Raises PlanError if both have bounds."""
     from fastlloyd.cli.requests import stated
     from fastlloyd.jobs.choices import RecipeFeatures
 
@@ -141,9 +145,9 @@ def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | Non
 
 
 def columns_of(recipe: "Using | None", features: str | None) -> "Sequence[str]":
-    """Return the names of the columns of a plan, which a recipe or the option gives.
+    """Return the names of a plan's columns, from a recipe or from the option.
 
-    Raises DataError, or PlanError if neither does.
+    Raises DataError, or PlanError if neither names columns.
     """
     from fastlloyd.base.names import parse_columns
 
@@ -159,13 +163,14 @@ def columns_of(recipe: "Using | None", features: str | None) -> "Sequence[str]":
 
 
 def own_recipe(path: Path | None, agreed: "Sequence[Feature] | None") -> "Using | None":
-    """Return the features of a plan and where they are in the own file, or None if the plan has no
-    recipe.
+    """Return the features of a plan, with their places in the user's file, or None if the plan has
+    no recipe.
 
-    path : recipe whose part [here] says where the columns are, or None if they are called as in the
-        plan. agreed : features of the plan, or None.
+    path : recipe whose table [here] says where the columns are. None if the columns have the names
+        in the plan.
+    agreed : features of the plan, or None.
 
-    Raises PlanError for a recipe that differs from that of the plan.
+    Raises PlanError if the recipe differs from the recipe of the plan.
     """
     from fastlloyd.records.recipe.here import Here
     from fastlloyd.records.recipe.recipe import Recipe

@@ -33,7 +33,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(content: Any) -> None:
-    """Print to stdout, for programs."""
+    """Print the content as JSON to stdout, for programs."""
     typer.echo(to_json(content), nl=False)
 
 
@@ -94,9 +94,7 @@ def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
 
 
 def show_values(screen: Console, title: str, values: Mapping[str, str]) -> None:
-    """Print names and values: with a frame on a terminal, and elsewhere each line of a value
-    unbroken.
-    """
+    """Print names and values: with a frame on a terminal, otherwise with each value unbroken."""
     if not screen.is_terminal:
         screen.print(title)
         width = max(map(cell_len, values), default=0) + _FRAME - 1

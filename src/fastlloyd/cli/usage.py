@@ -85,7 +85,7 @@ class Command(TyperCommand):
         formatter.write(help_text(self, ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Call what is to be called before the command, and the command."""
+        """Call the function that must run before the command, if there is one, then the command."""
         if (before := ctx.meta.get(BEFORE)) is not None:
             before()
         return super().invoke(ctx)

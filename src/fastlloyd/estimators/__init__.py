@@ -1,4 +1,4 @@
-"""Private k-means as scikit-learn estimators: the central model, in which one organisation has all
+"""Estimators of private k-means in the style of scikit-learn, for one organisation that has all
 records.
 """
 

@@ -190,7 +190,7 @@ class _Blocks(AbstractContextManager[None]):
 
 @contextmanager
 def _block(charged: DataSet, ledger: Path | None) -> Iterator[None]:
-    """Open a block in which fits are charged to this data set."""
+    """Context manager: open a block in which fits are charged to this data set."""
     account = BudgetAccount(charged, ledger).opened(heard)
     block = _Block(account, os.getpid(), _around())
     _AROUND.set((*_AROUND.get(), block))

@@ -1,12 +1,12 @@
-"""Certainty that anyone can reach about one record who sees all that a run reveals.
+"""Certainty about one record that an observer can reach who sees everything that a run reveals.
 
-Take an observer who knows everything except whether one record is in the data. The
-observer believes with probability p that it is, sees all that the run reveals, and then believes it
-with probability q. Let P be the distribution of outcomes with the record, Q without it. Let B be
-the outcomes after which the odds q / (1 - q) are more than r times p / (1 - p): those with a
-probability ratio above r. So Q(B) <= P(B) / r. Under epsilon-DP, B is empty for r = e^epsilon.
-Under mu-GDP no test beats the best test of N(0, 1) against N(mu, 1), so Phi^-1(P(B)) <=
-Phi^-1(Q(B)) + mu. With r = k / Phi(Phi^-1(k) - mu) it follows that P(B) <= k. Hence
+The observer knows everything except whether one record is in the data. Let p be the probability
+that the observer gives to the record before the run, and q the probability after it. Let P be the
+distribution of outcomes with the record, and Q without it. Let B be the set of outcomes after which
+the odds q / (1 - q) are more than r times p / (1 - p). In B the probability ratio is above r, so
+Q(B) <= P(B) / r. Under epsilon-DP, B is empty for r = e^epsilon. Under mu-GDP no test beats the
+best test of N(0, 1) against N(mu, 1), so Phi^-1(P(B)) <= Phi^-1(Q(B)) + mu. With r = k /
+Phi(Phi^-1(k) - mu) it follows that P(B) <= k. Hence
 
     q <= p r / (1 - p + p r), except with probability at most k,   where k is the plan's delta.
 
@@ -14,9 +14,9 @@ An observer with p = 1/2 guesses right, on average over all outcomes, with proba
 Phi(mu / 2), or e^epsilon / (1 + e^epsilon).
 
 Sources: Wood et al., "Differential Privacy: A Primer for a Non-Technical Audience" (2018), for
-epsilon; Kasiviswanathan and Smith, "On the 'Semantics' of Differential Privacy" (2014), for the
+epsilon. Kasiviswanathan and Smith, "On the 'Semantics' of Differential Privacy" (2014), for the
 effect of delta. The bound for mu-GDP follows from its definition (Dong, Roth and Su 2022). All
-numbers are rounded up, by more than adding up shares of noise can move them.
+numbers are rounded up, by more than the addition of noise shares can change them.
 """
 
 import math

@@ -100,7 +100,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> BoolArray:
-        """Bool (n_clusters,), True if the standard error of the centroid is known and applies."""
+        """Bool (n_clusters,), True if the standard errors of the centroid are known and apply."""
         known = np.asarray(np.isfinite(self.errors).all(axis=1))
         return known if self.settled is None else np.asarray(known & self.settled)
 

@@ -138,7 +138,9 @@ def intervals(result: Result) -> list[Facts]:
 
 
 def columns(domain: Domain) -> list[Facts]:
-    """Return what centroids mean in the columns of a recipe whose numbers need a word."""
+    """Return facts about the columns of a recipe whose centroids need an explanation, such as
+    logarithms.
+    """
     by_scale = {
         scale: [column.name for column in domain.columns if column.scale is scale]
         for scale in Scale

@@ -29,8 +29,8 @@ class Form(enum.Enum):
 class Home:
     """Public file with the values of a set, fixed to one version.
 
-    has_class : whether the last cell of a line is a class, which is left out. Cells before the
-        features are ids, which are left out, too.
+    has_class : whether each line ends with a class. The class, and ids in front of the features,
+        are left out.
     missing : number that replaces the cell "?", or None if there is none.
     """
 

@@ -106,8 +106,8 @@ def own_sets() -> dict[str, OwnSet]:
 def find(entry: DataSet) -> Table:
     """Return the records of a data set that is on this machine, with columns x1, x2, ...
 
-    Raises DataError if the set is not on this machine. The message says how to get the set. Also
-    raises DataError if the cached file contains other values.
+    Raises DataError if the set is not on this machine, and says how to get it. Also raises
+    DataError if the cached file contains other values.
     """
     if _is_bundled(entry):
         from sklearn import datasets

@@ -115,7 +115,7 @@ class PEMeans:
         return math.sqrt(self.domain.squared_half_diagonal)
 
     def question(self, n_candidates: int) -> Votes:
-        """Return the question of a generation with this number of candidates."""
+        """Return the question that one generation asks, with this number of candidates."""
         return Votes(
             space=Features(domain=self.domain), n_candidates=n_candidates, count_bits=COUNT_BITS
         )

@@ -149,7 +149,9 @@ def text(value: object) -> str:
 
 
 def _measure(name: str, cell: Any) -> float:
-    """Return a measure as a number in its range. Raises ValidationError."""
+    """Return a measure as a number. Raises ValidationError if it is outside the range of the
+    measure.
+    """
     known = quantity(name)
     value = msgspec.convert(cell, float, strict=False)
     if not known.low <= value <= known.high:
@@ -262,7 +264,7 @@ def _rows(folder: Path, notes: list[str]) -> list[Row]:
 
 
 def packed(folder: Path) -> Path:
-    """Return the path of a folder's trials if they are packed."""
+    """Return the path of the packed file of a folder's trials. The file need not exist."""
     return folder / (TRIALS + ".gz")
 
 

@@ -348,7 +348,7 @@ def draw_ratios(
 ) -> None:
     """Draw curves that are relative to a reference, which is a line at 1.
 
-    ratios : ratios that determine the limits of the axis.
+    ratios : ratios of all curves on this axis.
     factor : the axis is logarithmic if the ratios span more than this factor.
     """
     low, high = min(ratios, default=0.0), max(ratios, default=0.0)

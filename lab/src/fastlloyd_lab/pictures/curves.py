@@ -207,9 +207,9 @@ def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, axes.Style], inch
 
 
 def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
-    """Mark each mean that lies outside the axis, and a single mean that is taken over one run only.
+    """Mark each mean that lies outside the axis, and each mean that comes from a single run.
 
-    The second mark appears if other means of the figure are taken over several runs.
+    A mean from a single run is marked only if other means of the figure come from several runs.
     """
     from matplotlib.markers import CARETDOWN, CARETUP
 

@@ -148,9 +148,10 @@ def _run_by_run(
     value: Callable[[list[float]], float],
     count: Callable[[Iterable[int]], int],
 ) -> Sample:
-    """Return one sample from several, run by run.
+    """Return one sample made of several: for each run, a value computed from the values of all
+    samples.
 
-    value : function that computes the value of a run from the values of all samples.
+    value : function that computes the value of a run.
     count : function that combines the numbers of omitted trials.
 
     A run that one sample lacks is left out.

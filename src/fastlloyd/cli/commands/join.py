@@ -265,7 +265,7 @@ class _Joining(NamedTuple):
 
     @property
     def plan(self) -> "Plan":
-        """Return the plan of the run."""
+        """Plan of the run."""
         return self.client.plan
 
     def rehearse(self) -> None:
@@ -376,7 +376,9 @@ class _Joining(NamedTuple):
         return outcome, connected.meter
 
     def _kept(self, party: "DurableClient") -> str:
-        """Return a sentence with what a run that continues later has charged and written."""
+        """Return a sentence about a run that may continue: the number of exchanges
+        charged so far.
+        """
         n, of = party.charged
         return (
             f"The ledger has charged {n} of the {of} exchanges of this run to data set"

@@ -75,8 +75,9 @@ def serve(
 
 
 def hosted() -> None:
-    """Serve what standard input says, and end when it ends: the process that holds its other end is
-    gone then.
+    """Run the server with the orders on standard input, and end when standard input closes.
+
+    It closes when the process that started this one has ended.
     """
     from fastlloyd.cli.hosting import Orders
     from fastlloyd.federation.identity.identity import PrivateIdentity
