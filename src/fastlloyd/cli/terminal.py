@@ -27,9 +27,13 @@ _SHORT = 12  # a heading that is not worth breaking
 _FRAME = 3  # a line and two spaces for each column
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return the console for people. It prints names unchanged, and never reads them as markup."""
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+def console(*, stderr: bool = False, is_plain: bool = False) -> Console:
+    """Return the console for people. It prints names unchanged, and never reads them as markup.
+
+    is_plain : whether to print as to a pipe, even on a terminal.
+    """
+    plain = False if is_plain else None
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, force_terminal=plain)
 
 
 def print_json(content: Any) -> None:

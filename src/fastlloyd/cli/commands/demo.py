@@ -145,7 +145,8 @@ def _show(
     from fastlloyd.cli import results, screen
     from fastlloyd.reports.outside import bullets
 
-    console = terminal.console(stderr=output.json)
+    # as the hospital's own output, which went to a file
+    console = terminal.console(stderr=output.json, is_plain=True)
     console.print(HOSTED if plan.host else WITH_SERVER)
     if not output.json:
         console.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
