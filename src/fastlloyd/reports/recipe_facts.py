@@ -9,7 +9,7 @@ from fastlloyd.records.recipe.feature import Feature
 
 
 def of_recipe(features: Iterable[Feature] | None) -> list[Facts]:
-    """Return the facts of each feature together, or nothing without a recipe."""
+    """Return a group of facts for each feature, or an empty list without a recipe."""
     return [tuple(of_feature(feature)) for feature in features or ()]
 
 

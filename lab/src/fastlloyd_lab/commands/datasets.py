@@ -26,8 +26,8 @@ _NOWHERE = "to be fetched"
 
 
 def list_sets(json: Json = False) -> None:
-    """List the named sets, where each is on this machine, and the families of sets that are
-    generated. Fetches nothing.
+    """List the named sets with their places on this machine, and the families of generated sets.
+    Nothing is downloaded.
     """
     from fastlloyd_lab.datasets import names, synthetic
 
@@ -40,8 +40,8 @@ def list_sets(json: Json = False) -> None:
 
 
 def show(name: Name, json: Json = False) -> None:
-    """Say what a set is, whose it is, and what was changed; and, where it is on this machine,
-    whether its values are right.
+    """Show the description, the homes and the licence of a set, and the changes to it. If the set
+    is on this machine, also show whether its values are right.
     """
     from fastlloyd_lab.datasets import CATALOGUE, load, n_clusters, values_digest
 
@@ -71,9 +71,7 @@ def show(name: Name, json: Json = False) -> None:
 
 
 def fetch(names: Names, json: Json = False) -> None:
-    """Get sets over the internet from their public homes, check their values, and keep them in your
-    cache.
-    """
+    """Download sets from their public homes, check their values, and keep them in your cache."""
     from fastlloyd_lab.datasets import CATALOGUE, homes
 
     here = {name: why for name in names if (why := _needs_no_fetching(name))}

@@ -108,7 +108,9 @@ def plot(
     out: FiguresFolder = None,
     force: Force = False,
 ) -> None:
-    """Draw the figures of an experiment, with 95% intervals; computed on raw data: NOT PRIVATE."""
+    """Draw the figures of an experiment, with 95% intervals. They are computed on raw data: NOT
+    PRIVATE.
+    """
     from fastlloyd_lab import pictures
 
     kinds = _formats(formats)
@@ -144,8 +146,8 @@ def table(
     format: TableFormat = "text",  # noqa: A002 - the option's name
     pooled: Pooled = False,
 ) -> None:
-    """Print means with 95% intervals, and areas under them against epsilon; computed on raw data:
-    NOT PRIVATE.
+    """Print means with 95% intervals, and areas under their curves by epsilon. They are computed on
+    raw data: NOT PRIVATE.
     """
     from fastlloyd_lab.pictures import tables
 
@@ -166,8 +168,8 @@ def table(
 def report(
     results: ResultsFolder, figure: Figures = None, out: ReportFile = None, force: Force = False
 ) -> None:
-    """Write figures, tables, failures and provenance into one HTML file that needs no other; NOT
-    PRIVATE.
+    """Write one HTML file with figures, tables, failures and provenance. It needs no other file.
+    NOT PRIVATE.
     """
     from fastlloyd_lab import pictures
     from fastlloyd_lab.pictures import report as pages
@@ -269,7 +271,7 @@ def run(
     json: Json = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Run the trials of SPEC that DIR lacks.
+    """Run the trials of SPEC that are not yet in DIR.
 
     You may stop the command at any time. Run the same command again to continue.
     """

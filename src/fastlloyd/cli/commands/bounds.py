@@ -55,9 +55,10 @@ def template(
     out: Template = None,
     force: Force = False,
 ) -> None:
-    """Write the names of the columns of DATA, with blanks for their bounds.
+    """Write a file with the names of the columns of DATA, and with blanks for their bounds.
 
-    No value is used. In a text file, the first 100 records decide which columns are numeric.
+    No value of DATA enters the file. In a text file, the first 100 records decide which columns are
+    numeric.
     """
     from fastlloyd.records import NUMERIC, open_records
     from fastlloyd.records.bounds import TEMPLATE_HEADING, bounds_template

@@ -110,8 +110,8 @@ def join(
     rows_are: RowsAre = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Take part in a run with your records, which stay here. It can be stopped and started at any
-    time.
+    """Take part in a run with your records, which stay here. You can stop and start this command at
+    any time.
     """
     from fastlloyd.base.problems import Faults
     from fastlloyd.cli import digests, hosting, network, recipes, requests, results

@@ -146,8 +146,8 @@ def show(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show each data set's runs, what they spent, its limits and what is left, and on what
-    condition that holds.
+    """Show the runs on each data set, what they spent, the limits, and what is left of the limits.
+    Sentences below the table explain when each total is valid.
     """
     from fastlloyd.cli import accounts as shown
     from fastlloyd.cli import ledgers
@@ -244,10 +244,10 @@ def limit(
     """Set how much all runs on a data set may spend together. A run beyond the limit is refused
     before it starts.
 
-    A limit is for records or for persons, added or removed or replaced. Limits of different kinds
-    are separate; a run must satisfy every one. Your ledger is made if there is none, and so is an
-    identity's store. A limit below what is already spent is accepted, and allows no further run. A
-    run that was joined before continues.
+    A limit is for records or for persons, and for adding or removing one, or for replacing one.
+    Limits of different kinds are separate; a run must satisfy every one. If your ledger, or the
+    store of an identity, is missing, it is made. A limit below what is already spent is accepted,
+    and then allows no further run. A run that was joined before may continue.
     """
     from fastlloyd.cli import accounts as shown
     from fastlloyd.cli import ledgers
@@ -275,8 +275,8 @@ def limit(
 
 
 def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = False) -> None:
-    """Give up a run that a client or server will not continue. Exchanges that were never charged
-    are free again. The party never sends anything in this run again.
+    """Give up a run that a client or server will not continue. The budget of exchanges that were
+    never charged becomes free again. The party never sends anything in this run again.
     """
     from fastlloyd.cli import ledgers
     from fastlloyd.cli.digests import mistyped

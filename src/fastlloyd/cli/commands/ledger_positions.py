@@ -52,8 +52,8 @@ ClientOfStore = Annotated[
 
 
 def positions(file: ServerStore, out: Out = None, force: Force = False, json: Json = False) -> None:
-    """Show how far a server saw its clients' stores, and export the signed positions, for the plan
-    of another server.
+    """Show the position up to which a server saw the store of each client. Export the signed
+    positions for the plan of another server.
     """
     from fastlloyd.federation.positions import HEADING, KnownStore, KnownStoreOf, Positions
     from fastlloyd.federation.store import Role, read, store_path
@@ -99,12 +99,12 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
 
 
 def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None:
-    """Forget how far the store of a client was seen, so that its next position is accepted,
-    whatever it is.
+    """Forget the position up to which a server saw the store of a client. The next position of this
+    client is then accepted, whatever it is.
 
-    Use it if an identity signed a wrong position, or if a client lost its store and continues under
-    the same identity. What that client spent before is then in no ledger. While a run is open, this
-    is refused.
+    Use this command if an identity signed a wrong position, or if a client lost its store and
+    continues under the same identity. What that client spent before is then in no ledger. The
+    command is refused while a run is open.
     """
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import PeerForgotten

@@ -227,7 +227,7 @@ def digest(
     store: SpentStore = None,
     dataset: SpentOn = None,
 ) -> None:
-    """Print the digest of a plan, which all parties compare before a run. Nothing else goes to
+    """Print the digest of a plan. All parties compare it before a run. Nothing else is printed to
     stdout.
     """
     from fastlloyd.cli.settings import read_plan
@@ -256,8 +256,8 @@ def renew(
     out: NewPlan = Path("renewed.toml"),
     force: Force = False,
 ) -> None:
-    """Make the plan of the next run, with a fresh run id, and with new public files in place of old
-    ones or with fewer clients.
+    """Make the plan of the next run. It has a new run id. Public files may be replaced by new ones,
+    and clients may be left out.
     """
     from fastlloyd.base.names import choose
     from fastlloyd.cli.settings import (

@@ -58,8 +58,8 @@ def serve(
     passphrase_file: PassphraseFile = None,
     json: JsonLog = False,
 ) -> None:
-    """Add up masked numbers for the clients of a plan, until the run is over. It can be stopped and
-    started at any time.
+    """Add up masked numbers for the clients of a plan, until the run is over. You can stop and
+    start this command at any time.
     """
     from fastlloyd.cli import network
     from fastlloyd.jobs.parties import check_server
