@@ -21,6 +21,7 @@ COMMANDS = {
     "advise": ("Forecast the error, noise and bytes of a run, from public numbers only."),
     "assign": "Label your records by the nearest centroid of a result: NOT PRIVATE.",
     "bounds": "Make files of public bounds.",
+    "recipe": "Make, check and explain recipes: from the columns of a table to features.",
     "keygen": (
         "Make the keys of a client or server: a private file to keep, and a public file for the"
         " plan."

@@ -91,12 +91,24 @@ def here_faults(table: Mapping[str, Any], keys: frozenset[str] | None) -> Iterat
     for name in sorted({*_TEXTS} & table.keys()):
         if not isinstance(table[name], str):
             yield _fault(name, f"{name} is {shown(table[name])}; expected a text")
-    skipped = table.get("skip_lines", 0)
-    if type(skipped) is not int or skipped < 0:
-        yield _fault("skip_lines", f"skip_lines is {shown(skipped)}; expected 0 or more")
-    words = table.get("missing_words", ())
-    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
-        yield _fault("missing_words", 'expected a list of texts, such as ["k.A.", "-"]')
+    yield from _layout_faults(table)
+
+
+def _layout_faults(table: Mapping[str, Any]) -> Iterator[DataError]:
+    """Yield an error for each field of the layout that cannot be used, each alone and all
+    together.
+    """
+    given = {name: table[name] for name in LAYOUT if name in table}
+    texts = {name for name in _TEXTS if not isinstance(given.get(name, ""), str)}
+    alone = [{name: value} for name, value in given.items() if name not in texts]
+    seen = set[str]()
+    for fields in [*alone, {name: value for name, value in given.items() if name not in texts}]:
+        try:
+            Layout(**fields)
+        except DataError as error:
+            if error.field not in seen:
+                yield _fault(error.field or "", str(error))
+            seen.add(error.field or "")
 
 
 def _table_faults(name: str, given: Any, keys: frozenset[str] | None) -> Iterator[DataError]:

@@ -1,0 +1,190 @@
+"""Questions that make a recipe at a terminal, one after the other. No answer is preselected where
+it decides what is protected.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fastlloyd.base.names import split_list
+
+if TYPE_CHECKING:
+    from fastlloyd.records.recipe.recipe import Recipe
+    from fastlloyd.records.recipe_proposal import Column, Look
+
+_WAYS = {
+    "n": "a number, with bounds",
+    "l": "the logarithm of a number: twice as much counts the same everywhere",
+    "v": "a text that stands for a number, such as m = 0, w = 1",
+    "c": "categories: one column of 0 and 1 each",
+    "d": "a date",
+    "-": "not clustered",
+}
+
+
+def ask(look: "Look") -> "Recipe":
+    """Return the recipe that the answers give. Ctrl-C ends the questions, and nothing is
+    written.
+    """
+    from fastlloyd.records.recipe.recipe import Recipe
+
+    typer.echo("Bounds and numbers are published with the result: do not take them from the file.")
+    here = _here(look)
+    privacy = _privacy(look, here)
+    is_person = privacy.get("unit") == "person"
+    per_person = None
+    if is_person:
+        typer.echo("\nShall the rows of a person become one record? (mean, first, last or rows)")
+        per_person = _choice("per person", ("mean", "first", "last", "rows"))
+    features = dict(_features(look, here, None if per_person == "rows" else per_person))
+    if per_person in ("first", "last"):
+        features |= _order(look, features)
+    clustering = {"n_clusters": _number("\nNumber of clusters", int)}
+    tables = {"privacy": privacy, "clustering": clustering, "features": features, "here": here}
+    return Recipe.of(tables)
+
+
+def _here(look: "Look") -> dict[str, Any]:
+    if look.layout is None:
+        return {}
+    from msgspec import structs
+
+    stated = structs.asdict(look.layout)
+    return {name: stated[name] for name in look.layout.stated}
+
+
+def _privacy(look: "Look", here: dict[str, Any]) -> dict[str, Any]:
+    """Return the answers on protection, and note the column of ids in `here`."""
+    from fastlloyd.records.recipe_proposal import Kind
+
+    typer.echo("\nWho is protected? (record: each row alone; person: all rows with one id)")
+    privacy: dict[str, Any] = {"epsilon": _number("epsilon, such as 1", float)}
+    if _choice("unit", ("record", "person")) == "person":
+        ids = [column.name for column in look.columns if column.kind is Kind.ID]
+        hint = f" (columns that look like ids: {', '.join(ids)})" if ids else ""
+        names = [column.name for column in look.columns]
+        here["unit_column"] = _choice(f"Column with the ids{hint}", names)
+        privacy |= {
+            "unit": "person",
+            "unit_name": typer.prompt("What is a person called, in one word, such as patient"),
+        }
+    privacy["n_records"] = _number(
+        "A round number that the records, or persons, surely do not exceed", int
+    )
+    return privacy
+
+
+def _features(
+    look: "Look", here: dict[str, Any], per_person: str | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    typer.echo("\nWhat is each column?")
+    for letter, meaning in _WAYS.items():
+        typer.echo(f"  {letter}  {meaning}")
+    for column in look.columns:
+        if column.name == here.get("unit_column"):
+            continue
+        way = _choice(f"\n{column.name} (looks like {column.kind.value})", tuple(_WAYS))
+        if way != "-":
+            yield column.name, _until_right(column, way, per_person)
+
+
+def _until_right(column: "Column", way: str, per_person: str | None) -> dict[str, Any]:
+    """Return the table of a feature, asked for again as long as it has a fault."""
+    from fastlloyd.records.recipe.checks import faults_of
+
+    while True:
+        table = _ASKED[way](column)
+        if column.has_gaps:
+            typer.echo(
+                'Some cells are missing. A gap counts as: a number, "middle", "drop", "refuse"'
+            )
+            table["missing"] = _plain(typer.prompt("missing"))
+        if per_person is not None:
+            table["per_person"] = per_person
+        faults = list(faults_of(column.name, table))
+        if not faults:
+            return table
+        for fault in faults:
+            typer.echo(f"{fault}", err=True)
+
+
+def _ask_number(column: "Column") -> dict[str, Any]:
+    from fastlloyd.records.recipe_proposal import Kind
+
+    table: dict[str, Any] = {"bounds": _bounds("smallest and largest possible value")}
+    if column.kind is Kind.LIMIT:
+        table["below"] = _choice('A cell such as "<0.3" counts as', ("bound", "missing"))
+    return table
+
+
+def _ask_log(column: "Column") -> dict[str, Any]:
+    return _ask_number(column) | {"transform": "log"}
+
+
+def _ask_values(_column: "Column") -> dict[str, Any]:
+    text = typer.prompt("Texts and their numbers, such as m = 0, w = 1")
+    pairs = (each.partition("=") for each in split_list(text))
+    return {"values": {name.strip(): _plain(number) for name, _, number in pairs}}
+
+
+def _ask_categories(_column: "Column") -> dict[str, Any]:
+    return {
+        "categories": split_list(typer.prompt("Categories, as a,b,c")),
+        "other": _choice("Any other text counts as", ("none", "missing", "refuse")),
+    }
+
+
+def _ask_date(column: "Column") -> dict[str, Any]:
+    form = typer.prompt("Format of the dates", default=column.form or "%Y-%m-%d")
+    ends = split_list(typer.prompt("First and last possible date, as 2023-01-01, 2023-12-31"))
+    return {"date": form, "bounds": ends}
+
+
+_ASKED: Mapping[str, Callable[["Column"], dict[str, Any]]] = {
+    "n": _ask_number,
+    "l": _ask_log,
+    "v": _ask_values,
+    "c": _ask_categories,
+    "d": _ask_date,
+}
+
+
+def _order(look: "Look", features: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the date that orders the rows of a person, unless a feature is one."""
+    if sum("date" in table for table in features.values()) == 1:
+        return {}
+    dates = {column.name: column.form for column in look.columns if column.form is not None}
+    names = [name for name in dates if name not in features] or [
+        column.name for column in look.columns if column.name not in features
+    ]
+    chosen = _choice("Column with the date that orders the rows of a person", names)
+    return {chosen: {"date": dates.get(chosen) or typer.prompt("Format"), "role": "order"}}
+
+
+def _bounds(what: str) -> list[Any]:
+    return [_plain(end) for end in split_list(typer.prompt(f"{what}, as 0, 110"))]
+
+
+def _choice(question: str, known: Any) -> str:
+    while True:
+        answer = str(typer.prompt(question)).strip()
+        if answer in known:
+            return answer
+        typer.echo(f"expected one of: {', '.join(known)}", err=True)
+
+
+def _number(question: str, kind: Callable[[str], Any]) -> Any:
+    while True:
+        try:
+            return kind(typer.prompt(question))
+        except ValueError:
+            typer.echo("expected a number", err=True)
+
+
+def _plain(text: str) -> float | str:
+    """Return the number that a text writes, or the text itself."""
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip()

@@ -1,0 +1,130 @@
+"""Proposal of a recipe from the first rows of a file, for its owner to check and complete.
+
+Types and layout are proposed from records here, and nowhere else. A proposal is written down and
+stated, and the guarantee of a run takes it as given. No proposal contains a value of a cell.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fastlloyd.errors import DataError
+from fastlloyd.records.columns import NUMERIC
+from fastlloyd.records.layout import Layout
+from fastlloyd.records.layout_proposal import LOOKED_AT, propose
+from fastlloyd.records.pieces import STREAMS, opener
+from fastlloyd.records.reader import Missing
+from fastlloyd.records.reading import open_records
+from fastlloyd.records.recipe.dates import reader_of
+from fastlloyd.records.recipe.ways import TextFormat
+from fastlloyd.records.text_cells import TextCells
+
+_FORMS = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y")
+_IDS = re.compile(r"(^|[\W_])(id|nr|no|num|number|nummer|key|mrn|ssn|pid)([\W_]|$)", re.IGNORECASE)
+_ENDS_LIKE_IDS = re.compile(r"(ID|Id|Nr|No)$")
+_MOST_WORDS = 0.3  # of the cells of a column of numbers
+_FEW_PERSONS = 8  # rows from which distinct whole numbers look like ids
+
+
+class Kind(enum.Enum):
+    """Kind of a column, as its first cells look."""
+
+    NUMBER = "numbers"
+    LIMIT = 'numbers, some of them "below a limit"'
+    DATE = "dates"
+    ID = "ids"
+    TEXT = "text"
+    NOTHING = "nothing but missing cells"
+
+
+class Column(NamedTuple):
+    """Column of a file.
+
+    name : name in the file.
+    kind : kind of its first cells.
+    form : format of its dates, or None.
+    has_gaps : whether some of the first cells are missing.
+    has_words : whether a few cells of a column of numbers are words.
+    """
+
+    name: str
+    kind: Kind
+    form: str | None = None
+    has_gaps: bool = False
+    has_words: bool = False
+
+
+class Look(NamedTuple):
+    """Findings in the first rows of a file.
+
+    layout : proposed layout, or None if the format is not text.
+    doubts : a sentence for each guess. None shows a cell.
+    columns : columns of the file, in their order.
+    """
+
+    layout: Layout | None
+    doubts: list[str]
+    columns: list[Column]
+
+
+def look_at(path: str) -> Look:
+    """Return the columns of a file, and the proposed layout of a text file. Raises DataError."""
+    layout, doubts = None, list[str]()
+    if opener(path) in STREAMS.values():
+        layout, doubts = propose(path)
+    of_text = {} if layout is None else {"layout": layout}
+    every = opener(path)(path, NUMERIC, Missing.DROP, None, **of_text).names
+    names = [name for name in every if name]
+    file = open_records(
+        path, names, missing=Missing.DROP, text_columns=frozenset(names), layout=layout
+    )
+    block = next(file.cell_blocks(), None)
+    if block is None:
+        raise DataError(f"{path}: there are no records to look at")
+    form = (
+        TextFormat()
+        if layout is None
+        else TextFormat(decimal=layout.decimal or ".", thousands=layout.thousands or "")
+    )
+    columns = [_column(name, cells, form) for name, cells in zip(names, block.cells, strict=True)]
+    return Look(layout, doubts, columns)
+
+
+def _column(name: str, cells: object, form: TextFormat) -> Column:
+    """Return the column with these first cells."""
+    if not isinstance(cells, TextCells):
+        values = np.asarray(getattr(cells, "days", cells))[:LOOKED_AT]
+        kind = Kind.DATE if hasattr(cells, "days") else Kind.NUMBER
+        form_of_dates = "%Y-%m-%d" if kind is Kind.DATE else None
+        return Column(name, kind, form_of_dates, bool(np.isnan(values).any()))
+    codes = cells.codes[:LOOKED_AT]
+    texts = [cells.texts[code] for code in codes.tolist() if code >= 0]
+    has_gaps = bool((codes < 0).any())
+    if not texts:
+        return Column(name, Kind.NOTHING, None, has_gaps)
+    for form_of_dates in _FORMS:
+        if all(reader_of(form_of_dates)(text) is not None for text in texts):
+            return Column(name, Kind.DATE, form_of_dates, has_gaps)
+    if _looks_like_ids(name, texts):
+        return Column(name, Kind.ID, None, has_gaps)
+    plain = [text.removeprefix("<").strip() for text in texts]
+    n_words = sum(form.number(text) is None for text in plain)
+    if n_words > _MOST_WORDS * len(texts):
+        return Column(name, Kind.TEXT, None, has_gaps)
+    has_limits = any(text.startswith("<") for text in texts)
+    kind = Kind.LIMIT if has_limits else Kind.NUMBER
+    return Column(name, kind, None, has_gaps or n_words > 0, n_words > 0)
+
+
+def _looks_like_ids(name: str, texts: Sequence[str]) -> bool:
+    """Return whether the name of a column speaks of ids, or its cells are long digits or codes."""
+    if _IDS.search(name) or _ENDS_LIKE_IDS.search(name):
+        return True
+    distinct = set(texts)
+    long = all(len(text) >= 5 and text.isalnum() and any(map(str.isdigit, text)) for text in texts)
+    return long and len(distinct) >= _FEW_PERSONS and len(distinct) > len(texts) // 4

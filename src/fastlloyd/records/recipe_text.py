@@ -1,0 +1,123 @@
+"""Template of a recipe: names and kinds of the columns of a file, with blanks to fill in.
+
+It contains no value of a cell, and cannot be used before the blanks are filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import tomli_w
+
+from fastlloyd.records.layout import Layout
+from fastlloyd.records.recipe_proposal import Column, Kind, Look
+
+TEMPLATE_HEADING = "# Recipe of fastlloyd"  # how every recipe file begins
+_ABOUT = f"""{TEMPLATE_HEADING}: from the columns of a table to features. All but [here] is public.
+#
+# Replace the words in capitals, and take out the features that are not to be clustered. Bounds are
+# published with the result, so they must not come from the records: use what is known without them
+# (the range of an instrument, the literature, the admission criteria). A column whose bounds are
+# twice as wide counts half as much; `weight` lets a column count less.
+# Leave out rows that sum up others, such as a last row "Total".
+# Types and layout were proposed from the file itself; the guarantee takes them as given.
+
+[privacy]
+epsilon = 1.0
+"""
+_RECORDS = """\
+# unit = "person"           # protect a person with all rows, by the ids in unit_column
+n_records = "NUMBER"        # a public round number that is surely not exceeded
+
+[clustering]
+n_clusters = "NUMBER"
+"""
+_PERSONS = """\
+unit = "person"             # a person with all rows; take it out to protect single rows
+unit_name = "person"        # such as patient
+n_records = "NUMBER"        # a public round number of persons that is surely not exceeded
+
+[clustering]
+n_clusters = "NUMBER"
+"""
+
+
+def template(look: Look) -> str:
+    """Return a recipe with blanks for the columns of a file."""
+    ids = next((column.name for column in look.columns if column.kind is Kind.ID), None)
+    features = "".join(_feature(column) for column in look.columns if column.name != ids)
+    return _ABOUT + (_RECORDS if ids is None else _PERSONS) + features + "\n" + here_text(look, ids)
+
+
+def here_text(look: Look, ids: str | None) -> str:
+    """Return the table [here] of a file: its ids and its layout.
+
+    ids : name of the column of the ids, or None.
+    """
+    lines = [] if ids is None else [_line("unit_column", ids)]
+    if look.layout is not None:
+        stated = msgspec.to_builtins(look.layout)
+        plain = msgspec.to_builtins(Layout())
+        lines += [_line(name, value) for name, value in stated.items() if value != plain[name]]
+    doubts = [f"# {doubt}\n" for doubt in look.doubts]
+    if any(column.has_words for column in look.columns):
+        lines.append('# missing_words = ["WORD"]    # such as ["k.A.", "-"]\n')
+    return "".join(["[here]\n", *doubts, *lines])
+
+
+def _line(name: str, value: object) -> str:
+    return tomli_w.dumps({name: value})
+
+
+def _feature(column: Column) -> str:
+    """Return the table of one column, as a comment if a program cannot say what it is for."""
+    body = "".join(_BODIES[column.kind](column))
+    if column.has_gaps and column.kind in (Kind.NUMBER, Kind.LIMIT):
+        body += 'missing = "middle"          # for gaps: a number, "middle", "drop" or "refuse"\n'
+    if column.has_words:
+        body += "# some cells are words: list those for a missing cell in missing_words below\n"
+    table = tomli_w.dumps({"features": {column.name: {}}}).splitlines()[-1]
+    text = f"\n{table}\n{body}"
+    if column.kind in (Kind.NUMBER, Kind.LIMIT):
+        return text
+    return "\n" + "".join(f"# {line}\n" for line in text.strip().splitlines())
+
+
+def _number(_column: Column) -> Iterator[str]:
+    yield 'bounds = ["LOWER", "UPPER"]\n'
+    yield '# transform = "log"         # if twice as much counts the same everywhere\n'
+
+
+def _limit(column: Column) -> Iterator[str]:
+    yield from _number(column)
+    yield 'below = "bound"             # a cell such as "<0.3" counts as the lower bound\n'
+
+
+def _date(column: Column) -> Iterator[str]:
+    yield _line("date", column.form)
+    yield 'bounds = ["YYYY-MM-DD", "YYYY-MM-DD"]\n'
+
+
+def _text(_column: Column) -> Iterator[str]:
+    yield 'categories = ["FIRST", "SECOND"]    # one column of 0 and 1 each, or:\n'
+    yield "# values = { FIRST = 0, SECOND = 1 }\n"
+    yield 'other = "none"              # any other text: "none", "missing" or "refuse"\n'
+
+
+def _ids(_column: Column) -> Iterator[str]:
+    yield "# These look like ids, which are no feature.\n"
+
+
+def _nothing(_column: Column) -> Iterator[str]:
+    yield "# The first cells are missing.\n"
+
+
+_BODIES = {
+    Kind.NUMBER: _number,
+    Kind.LIMIT: _limit,
+    Kind.DATE: _date,
+    Kind.TEXT: _text,
+    Kind.ID: _ids,
+    Kind.NOTHING: _nothing,
+}
