@@ -62,7 +62,7 @@ def here_text(look: Look, ids: str | None) -> str:
         lines += [_line(name, value) for name, value in stated.items() if value != plain[name]]
     doubts = [f"# {doubt}\n" for doubt in look.doubts]
     if any(column.has_words for column in look.columns):
-        lines.append('# missing_words = ["WORD"]    # such as ["k.A.", "-"]\n')
+        lines.append('# missing_words = ["WORD"]    # such as ["n/a", "none"]\n')
     return "".join(["[here]\n", *doubts, *lines])
 
 

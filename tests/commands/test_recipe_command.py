@@ -1,0 +1,247 @@
+"""`fastlloyd recipe` and the option --recipe, from a hospital's table to a result."""
+
+import csv
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from command_line import Command, refused
+from fastlloyd.cli import app
+from fastlloyd.jobs.source import FileSource
+from fastlloyd.records.recipe import Recipe
+from fastlloyd.records.recipe.here import LAYOUT
+from fastlloyd.records.recipe.keys import KEYS
+from fastlloyd.records.recipe.rows import Using
+from fastlloyd.testing import SeededNoise, repeatable_noise
+
+EXAMPLES = Path(__file__).parents[2] / "examples/hospital"
+RECIPE = str(EXAMPLES / "recipe.toml")
+CANARIES = ("Patienten-ID", "Geschlecht", "Kreatinin (mg/dl)", "k.A.", "hospital", "cp1252")
+
+
+@pytest.fixture
+def table(here: Path) -> Path:
+    """The made-up table of a hospital."""
+    make = [sys.executable, str(EXAMPLES / "make_table.py"), "--out", str(here)]
+    subprocess.run(make, check=True, capture_output=True)
+    subprocess.run([*make, "--sites"], check=True, capture_output=True)
+    return here / "hospital.csv"
+
+
+@pytest.fixture
+def seeded(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Noise that can be repeated."""
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", lambda: SeededNoise(5))
+    with repeatable_noise():
+        yield
+
+
+def groups(folder: Path) -> list[list[float]]:
+    rows = csv.DictReader((folder / "centroids.csv").read_text().splitlines())
+    return sorted([float(row[name]) for name in ("age", "creatinine", "crp")] for row in rows)
+
+
+@pytest.mark.usefixtures("table", "seeded")
+def test_one_file_and_one_command_cluster_the_table_of_a_hospital(
+    fastlloyd: Command, here: Path
+) -> None:
+    ran = fastlloyd("fit", "hospital.csv", "--recipe", RECIPE, "--out", "result", "--new-dataset")
+    assert ran.code == 0
+    assert groups(here / "result") == [
+        pytest.approx([45, 0.86, 1.2], rel=0.15),
+        pytest.approx([56, 0.95, 95], rel=0.15),
+        pytest.approx([75, 3.5, 9.5], rel=0.15),
+    ]
+    for file in (here / "result").iterdir():
+        for canary in CANARIES:
+            assert canary.encode() not in file.read_bytes(), (file.name, canary)
+    labelled = fastlloyd("assign", "result", "hospital.csv", "--recipe", RECIPE)
+    assert labelled.code == 0
+    assert len(labelled.out.splitlines()) == 4201
+    again = fastlloyd("recipe", "from", "result")
+    assert Recipe.from_toml(again.out).features == Recipe.load(RECIPE).features
+
+
+@pytest.mark.usefixtures("table")
+def test_an_option_overrides_the_recipe_and_says_so(fastlloyd: Command) -> None:
+    ran = fastlloyd(
+        "fit", "hospital.csv", "--recipe", RECIPE, "--no-out", "--new-dataset",
+        "-k", "2", "--columns", "age,crp", "--epsilon", "3",
+    )  # fmt: skip
+    assert ran.code == 0
+    assert "--n-clusters 2 overrides n_clusters = 3" in ran.err
+    assert "--epsilon 3.0 overrides epsilon = 1.0" in ran.err
+    assert "creatinine" not in ran.out
+    unknown = fastlloyd(
+        "fit", "hospital.csv", "--recipe", RECIPE, "--no-out", "--columns", "agee",
+    )  # fmt: skip
+    refused(unknown, "'agee'", "'age'")
+    refused(
+        fastlloyd("fit", "hospital.csv", "--recipe", RECIPE, "--no-out", "--bounds", "0:1"),
+        "leave out --bounds",
+    )
+
+
+@pytest.mark.usefixtures("table")
+def test_all_faults_of_a_recipe_come_at_once_and_nothing_is_written(
+    fastlloyd: Command, here: Path
+) -> None:
+    tables = tomllib.loads(Path(RECIPE).read_text())
+    tables["privacy"]["epsilom"] = 1
+    tables["features"]["crp"]["bounds"] = [0, 400]
+    tables["features"]["age"]["colour"] = "red"
+    tables["here"]["decimal"] = "x"
+    (here / "wrong.toml").write_text(tomli_w.dumps(tables))
+    before = sorted(here.iterdir())
+    ran = fastlloyd("fit", "hospital.csv", "--recipe", "wrong.toml", "--out", "r")
+    refused(ran, "epsilom", "features.crp", "colour", "decimal")
+    assert len(ran.err.splitlines()) == 4
+    assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.usefixtures("table")
+def test_a_form_has_the_columns_and_no_cell_and_cannot_be_used_before_it_is_filled_in(
+    fastlloyd: Command, here: Path
+) -> None:
+    ran = fastlloyd("recipe", "new", "hospital.csv", "--out", "form.toml")
+    assert ran.code == 0
+    form = (here / "form.toml").read_text()
+    cells = {
+        cell
+        for line in (here / "hospital.csv").read_text("cp1252").splitlines()[1:]
+        for cell in line.split(";")
+        if len(cell) > 2
+    }
+    assert not [cell for cell in cells if cell in form and cell != "1.0"]
+    parsed = tomllib.loads(form)
+    assert parsed["features"].keys() == {"Alter", "Kreatinin (mg/dl)", "CRP (mg/l)"}
+    assert parsed["here"] == {
+        "unit_column": "Patienten-ID", "separator": ";", "decimal": ",", "encoding": "cp1252",
+        "header": "yes",
+    }  # fmt: skip
+    assert parsed["features"]["CRP (mg/l)"]["below"] == "bound"
+    refused(fastlloyd("recipe", "check", "form.toml", "hospital.csv"), "n_records", "LOWER")
+    refused(fastlloyd("recipe", "new", "hospital.csv", "--out", "form.toml"), "form.toml")
+    assert fastlloyd("recipe", "new", "hospital.csv", "--out", "form.toml", "--force").code == 0
+
+
+@pytest.mark.usefixtures("table")
+def test_a_check_counts_for_the_owner_and_says_what_a_run_would_refuse(
+    fastlloyd: Command, here: Path
+) -> None:
+    ran = fastlloyd("recipe", "check", RECIPE, "hospital.csv")
+    assert ran.code == 0
+    assert "4200 rows" in ran.out
+    rows = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines() if line.strip()}
+    assert rows["age"] == ["0", "0", "0"]
+    assert int(rows["crp"][0]) > 100
+    tables = tomllib.loads(Path(RECIPE).read_text())
+    tables["features"]["sex"]["values"] = {"m": 0, "f": 1}
+    (here / "other.toml").write_text(tomli_w.dumps(tables))
+    ran = fastlloyd("recipe", "check", "other.toml", "hospital.csv")
+    assert ran.code == 2
+    assert "'sex'" in ran.err
+
+
+def test_an_explanation_has_a_line_for_each_feature_and_the_digest(fastlloyd: Command) -> None:
+    ran = fastlloyd("recipe", "explain", RECIPE)
+    recipe = Recipe.load(RECIPE)
+    assert [line for line in ran.out.splitlines() if line.startswith("- ")][:1]
+    for feature in recipe.features:
+        assert f"- {feature.key}" in ran.out
+    assert recipe.digest in ran.out
+
+
+def test_every_key_of_a_recipe_is_the_name_of_an_option() -> None:
+    names = {
+        option.name
+        for command in ("fit", "simulate", "join")
+        for option in app.subcommand(command).params
+    } | {option.name for option in app.subcommand("plan").commands["new"].params}
+    for table in KEYS.values():
+        assert table.keys() <= names
+    assert {*LAYOUT, "unit_column", "dataset"} <= names
+
+
+def answer(master: int, answers: list[str], process: "subprocess.Popen[bytes]") -> str:
+    """Give the answers one by one, each when the program waits, and return what it printed."""
+    shown, left, deadline = "", list(answers), time.monotonic() + 120
+    while time.monotonic() < deadline:
+        ready, _, _ = select.select([master], [], [], 0.3)
+        if ready:
+            try:
+                part = os.read(master, 4096)
+            except OSError:
+                break
+            shown += part.decode()
+        elif left and shown.rstrip().endswith(":"):
+            os.write(master, (left.pop(0) + "\n").encode())
+            shown += "\0"
+        elif process.poll() is not None:
+            break
+    return shown
+
+
+@pytest.mark.usefixtures("table")
+def test_questions_at_a_terminal_make_a_recipe(here: Path) -> None:
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "fastlloyd", "recipe", "new", "hospital.csv"]
+    process = subprocess.Popen(command, cwd=here, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    shown = answer(
+        master,
+        [
+            "one", "1",  # epsilon: not a number, and then one
+            "everybody", "person", "Patienten-ID", "patient", "2500",
+            "mean",
+            "-",  # date
+            "v", "m = 0, w = 1",
+            "n", "110, 0", "0, 110",  # bounds the wrong way round, and then right
+            "l", "0.2, 15", "1",
+            "l", "0.3, 400", "bound", "3",
+            "-",  # ward
+            "3",
+        ],
+        process,
+    )  # fmt: skip
+    assert process.wait(60) == 0, shown
+    recipe = Recipe.load(here / "recipe.toml")
+    assert [each.key for each in recipe.features] == [
+        "Geschlecht", "Alter", "Kreatinin (mg/dl)", "CRP (mg/l)",
+    ]  # fmt: skip
+    assert recipe.privacy["unit_name"] == "patient"
+    assert recipe.clustering == {"n_clusters": 3}
+    assert recipe.here.unit_column == "Patienten-ID"
+    assert {each.per_person for each in recipe.features} == {"mean"}
+
+
+@pytest.mark.usefixtures("table")
+def test_three_sites_that_write_in_three_ways_have_the_records_of_the_one_table(
+    here: Path,
+) -> None:
+    agreed = Recipe.load(RECIPE).features
+
+    def records(file: str, recipe: str | Path) -> list[list[float]]:
+        local = Recipe.load_here(recipe, agreed)
+        source = FileSource(
+            path=str(here / file),
+            unit_column=local.unit_column,
+            layout=local.layout,
+            recipe=Using(features=agreed, here=local),
+        ).open()
+        return source.records.values.tolist()
+
+    sites = [("north.csv", "north"), ("east.tsv", "east"), ("south.csv", "south")]
+    parts = [records(file, EXAMPLES / f"{name}.toml") for file, name in sites]
+    assert min(map(len, parts)) > 100
+    together = [record for part in parts for record in part]
+    assert sorted(together) == sorted(records("hospital.csv", RECIPE))
