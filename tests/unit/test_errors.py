@@ -12,6 +12,8 @@ from fastlloyd.errors import FastLloydError, PlanError, Problem, Problems
 from fastlloyd.federation.store.lock import InUseError
 from fastlloyd.jobs.choices import MISSING
 from fastlloyd.records import declared
+from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
+from fastlloyd.records.recipe.rows import UNKNOWN_CELL
 
 ROOT = Path(__file__).parents[2]
 OF_FILES = {"UNREADABLE_FILE", "WRONG_FILE", "CHANGED_FILE", "OTHER_VERSION"} | {
@@ -40,7 +42,7 @@ def codes() -> set[str]:
         | {getattr(errors, name) for name in OF_FILES}
         | columns
         | {holds.value for holds in declared.Holds}
-        | {MISSING, UNUSABLE_BOUNDS}
+        | {MISSING, UNUSABLE_BOUNDS, UNUSABLE_RECIPE, UNKNOWN_CELL}
     )
 
 
