@@ -17,7 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fastlloyd.records import open_records
+from fastlloyd.records.layout import Layout
+from fastlloyd.records.person_rows import persons_of
+from fastlloyd.records.recipe.here import LAYOUT
 from fastlloyd.records.recipe.recipe import Recipe
+from fastlloyd.records.recipe.rows import Using
 
 FOLDER = Path(__file__).parents[2] / "examples" / "hospital"
 SCRIPT = FOLDER / "make_table.py"
@@ -152,6 +157,25 @@ def test_the_recipes_are_accepted_and_the_sites_have_its_features() -> None:
     for name in ("north.toml", "east.toml", "south.toml"):
         here = Recipe.load_here(FOLDER / name, recipe.features)
         assert here.unit_column == _recipe(name)["here"]["unit_column"]
+
+
+def test_the_patients_of_the_three_sites_have_the_records_of_the_one_table(
+    files: dict[str, bytes], tmp_path: Path
+) -> None:
+    features = Recipe.load(FOLDER / "recipe.toml").features
+    found: dict[str, Counter[bytes]] = {}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        here = Recipe.load_here(FOLDER / FILES[name][0], features)
+        using = Using(features=features, here=here)
+        stated = {field: getattr(here, field) for field in LAYOUT}
+        layout = Layout(**{field: value for field, value in stated.items() if value is not None})
+        path = str(tmp_path / name)
+        file = open_records(path, None, unit=here.unit_column, recipe=using, layout=layout)
+        found[name] = Counter(record.tobytes() for record in persons_of(file, using).values)
+    one, *sites = found.values()
+    assert one.total() == 1750
+    assert sum(sites, start=Counter()) == one
 
 
 def _number(cell: str) -> float:
