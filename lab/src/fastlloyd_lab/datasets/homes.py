@@ -29,7 +29,7 @@ from platformdirs import user_cache_path
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.files import replacing
 from fastlloyd.errors import DataError
-from fastlloyd.records import Table, read_csv, read_table
+from fastlloyd.records import Layout, Table, read_csv, read_table
 from fastlloyd_lab.datasets.catalogue import DataSet, Form, Home, values_digest
 
 FOLDER_VARIABLE = "FASTLLOYD_DATA"
@@ -70,7 +70,7 @@ class OwnSet:
                 f"{self.path}: the SHA-256 of the file is {sha256}, and {self.sha256} in the"
                 " manifest; get the file anew"
             )
-        return read_csv(self.path)
+        return read_csv(self.path, layout=Layout(header="no"))
 
 
 def own_sets() -> dict[str, OwnSet]:
