@@ -153,8 +153,9 @@ class Pool:
         self._workers[ours] = _Worker(process, ours)
 
     def _feed(self, worker: _Worker) -> None:
-        """Give a process trials until it has enough. If no trial is left and it has finished its
-        own, let it end.
+        """Give a worker process trials until it has enough.
+
+        If no trial is left, and the worker has finished all of its trials, the worker ends.
         """
         while (
             len(worker.assigned) < AHEAD
