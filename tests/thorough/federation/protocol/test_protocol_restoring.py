@@ -458,7 +458,7 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
             swapped(position(Broadcast, 1), position(Broadcast, 2)),
         ),
         (
-            "entry 7 of .*, Upload, .* Upload of round 2 stands",
+            "entry 7 of .*, Upload, .* belongs to round 2; expected round 1",
             swapped(position(Upload, 1), position(Upload, 2)),
         ),
         (
@@ -700,7 +700,7 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
             SERVER_RECORDS[1:],
         ),
         (
-            "entry 2 of .*, Broadcast, .* a server that is dealing does not",
+            "entry 2 of .*, Broadcast, .* that is dealing cannot decide",
             [SERVER_RECORDS[0], *SERVER_RECORDS[3:]],
         ),
         (
@@ -708,19 +708,19 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
             [SERVER_RECORDS[0], *SERVER_RECORDS],
         ),
         (
-            "entry 3 of .*, SealedKeys, .* is agreeing does not",
+            "entry 3 of .*, SealedKeys, .* is agreeing cannot decide",
             [*SERVER_RECORDS[:2], *SERVER_RECORDS[1:]],
         ),
         (
-            "entry 4 of .*, AllReady, .* is aggregating does not",
+            "entry 4 of .*, AllReady, .* is aggregating cannot decide",
             [*SERVER_RECORDS[:3], *SERVER_RECORDS[2:]],
         ),
         (
-            "entry 4 of .*, Deal, .* is aggregating does not",
+            "entry 4 of .*, Deal, .* is aggregating cannot decide",
             [*SERVER_RECORDS[:3], *SERVER_RECORDS],
         ),
         (
-            "entry 4 of .*, Broadcast, .* is aggregating does not",
+            "entry 4 of .*, Broadcast, .* is aggregating cannot decide",
             [*SERVER_RECORDS[:3], *SERVER_RECORDS[4:]],
         ),
         (
@@ -761,7 +761,7 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
             [Deal(BEGINNING, 1, DEALT[:3]), Deal(BEGINNING, 2, DEALT)],
         ),
         (
-            "entry 2 of .*, SealedKeys, .* is dealing does not",
+            "entry 2 of .*, SealedKeys, .* is dealing cannot decide",
             server_changed(1, deal=bytes(32)),
         ),
         (
