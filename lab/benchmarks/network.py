@@ -35,13 +35,14 @@ from benchmarks.report import as_table, machine, write_section
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.fingerprint_file import FILE_NAME, FingerprintFile
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, Send
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.masked_round import MaskedRound
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.federation.runs import DurableClient
+from fastlloyd.federation.runs import DurableClient, KnownRecords
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.store import Role
@@ -286,12 +287,13 @@ def _durable_client(folder: Path, setup: Setup, name: str) -> ClientParty:
     identity = Identity.from_private_bytes(setup.signing[name])
     store = TimedStore.create(folder / f"{name}.store", role=Role.CLIENT, identity=identity.public)
     store.seconds = []
+    file = FingerprintFile(folder / FILE_NAME)
     client = DurableClient.join(
         _session(setup, name, identity),
         store,
         identity,
         dataset=DataSet(name="benchmark"),
-        fingerprint=Fingerprint(bytes(32)),
+        records=KnownRecords(Fingerprint(bytes(32)), file.opened({}), file),
     )
     return Clocked(client, store.seconds)
 

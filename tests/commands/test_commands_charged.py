@@ -88,10 +88,13 @@ def test_a_command_tells_once_of_the_ledger_that_it_made(
     fastlloyd: Command, ledger_of_its_own: Path
 ) -> None:
     made = f"Note: made {ledger_of_its_own}, a new ledger without runs or limits.\n"
-    assert [
+    first, *later = [
         fastlloyd(*command, *ON, *more).err
         for command, *more in ((FIT, "--new-dataset"), (FIT,), (SIMULATE,))
-    ] == [made, "", ""]
+    ]
+    assert first == made
+    assert [said.splitlines()[0].partition(",")[0] for said in later] == ["Note: This file"] * 2
+    assert [said.count("\n") for said in later] == [1, 1]
 
 
 def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
@@ -297,7 +300,7 @@ def test_limits_for_persons_are_set_shown_and_kept(fastlloyd: Command) -> None:
     ]
     assert (
         fastlloyd("ledger", "verify")
-        .out.split(" is sound: a ledger, 4 events")[0]
+        .out.split(" is sound: a ledger, 5 events")[0]
         .endswith("ledger.store")
     )
     simulated = fastlloyd(*SIMULATE, *ON, "--rows-are", "patient", "--epsilon", "0.5")

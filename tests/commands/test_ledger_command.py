@@ -2,9 +2,7 @@
 
 import json
 import re
-import sqlite3
 import time
-from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import reserve
-from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import account, accounts
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
@@ -63,7 +60,6 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 plan,
                 client="c0",
                 dataset="patients",
-                fingerprint=Fingerprint(bytes(32)),
             )
             charges: list[Event] = [
                 ExchangeCharged(run_id=run, number=exchange) for exchange in charged
@@ -415,18 +411,6 @@ def test_an_empty_store_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "No run was joined" in capsys.readouterr().out
 
 
-def test_a_ledger_shows_no_secret_and_no_fingerprint(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with closing(sqlite3.connect(store)) as connection:
-        secrets = [secret for (secret,) in connection.execute("SELECT bytes FROM secrets")]
-    assert len(secrets) == 1
-    for arguments in (["show"], ["show", "--json"], ["verify"]):
-        assert run(["ledger", arguments[0], str(store), *arguments[1:]]) == 0
-    said = capsys.readouterr()
-    assert not any(secret.hex() in said.out + said.err for secret in (*secrets, bytes(32)))
-
-
 def test_a_run_that_is_given_up_frees_what_was_never_charged_and_never_sends_again(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -467,7 +451,6 @@ def join_one(store: Store, plan: Plan) -> None:
                 plan,
                 client="c0",
                 dataset="patients",
-                fingerprint=Fingerprint(bytes(32)),
             )
         ]
     )

@@ -11,7 +11,6 @@ from fastlloyd.base.precision import rounded_up
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.federation.admission import DataSet, reserve
-from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.holder import VARIABLE
 from fastlloyd.federation.ledger import plan_cost, whole
 from fastlloyd.federation.plan.plan import Plan
@@ -120,7 +119,6 @@ def test_the_readers_own_ledger_says_what_was_spent_before(
                     plan,
                     client="clinic-a",
                     dataset="patients",
-                    fingerprint=Fingerprint(bytes(32)),
                 )
             ]
         )
@@ -246,7 +244,6 @@ def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_c
                     plan,
                     client="clinic-a",
                     dataset="patients",
-                    fingerprint=Fingerprint(bytes(32)),
                 )
             ]
         )
@@ -273,7 +270,6 @@ def test_the_ledger_knows_the_run_of_a_plan_that_a_client_joined(
             plan,
             client="clinic-a",
             dataset="patients",
-            fingerprint=Fingerprint(bytes(32)),
         )
         ledger.enter(DataSet(name="patients"), store, begun, begun.run_id)
     asked = ("plan", "explain", "plan.toml", "--dataset", "patients")

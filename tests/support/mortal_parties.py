@@ -25,7 +25,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Finish, Send
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
-from fastlloyd.federation.runs import DurableClient, DurableServer
+from fastlloyd.federation.runs import DurableClient, DurableServer, KnownRecords
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import Event, ExchangeCharged, MessageRecorded
 from fastlloyd.federation.store.key_file import KeyFile, keys_path
@@ -33,10 +33,11 @@ from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import repeatable_noise
 from federation import entropy, identity
 from known_noise import KnownNoise
+from known_records import FINGERPRINT, known_records
 from stores import copy_store
 
 SERVER_KEY = identity("the server").public
-DATASET, FINGERPRINT = DataSet(name="patients"), Fingerprint(bytes(32))
+DATASET = DataSet(name="patients")
 BEFORE, AFTER = "before", "after"
 BEFORE_KEY, AFTER_KEY = "before key", "after key"
 Death = tuple[int, str]
@@ -304,15 +305,21 @@ class World:
         own: dict[str, Any] = {
             "identity": identity(name),
             "dataset": DATASET,
-            "fingerprint": FINGERPRINT,
         } | changes
         signing, plan = own.pop("identity"), own.pop("plan", self.plan)
         records = own.pop("records", LocalRecords(self.plan.mechanism.domain, self.X[name]))
         noise = own.pop("noise", self.noise(name))
+        own["records"] = self.records_of(name, store, own.pop("fingerprint", FINGERPRINT))
         session = ClientSession(
             plan, own.pop("name", name), records, identity=signing, noise=noise, random_bytes=entropy(f"{name} {n_lives}"),
         )  # fmt: skip
         return DurableClient.join(session, store, signing, clock=self.clock, **own)
+
+    def records_of(
+        self, name: str, store: Store, fingerprint: Fingerprint = FINGERPRINT
+    ) -> KnownRecords:
+        """The records of a client, as the file beside them knows them, which no death takes."""
+        return known_records(store, fingerprint, self.folder / name)
 
     def _deliver(self, sender: str, name: str, data: bytes) -> None:
         message, party = decode(data, self.limits), self.parties[name].party

@@ -10,6 +10,7 @@ import pytest
 
 from fastlloyd.cli.commands.demo import make_identities
 from fastlloyd.cli.failures import run as run_command
+from fastlloyd.federation.fingerprint_file import FILE_NAME, FingerprintFile
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.head_file import head_path
 from network_processes import SERVER, Site, cleared, make_site
@@ -82,7 +83,7 @@ def refused(
     running: tuple[str, ...] = (),
 ) -> None:
     """Exit code 2, one sentence with the fragments, nothing on stdout; written is nothing, but for
-    empty stores.
+    empty stores, and a file of fingerprints without any.
 
     running : parties whose processes go on meanwhile, and write to their stores.
     """
@@ -101,6 +102,11 @@ def refused(
         assert read(path)[0].position.length == 0
         for file in (path, head_path(path)):
             after.pop(file.name)
+    if new and FILE_NAME not in before and FILE_NAME in after:
+        made = FingerprintFile(site.folder / FILE_NAME).read()
+        assert made is not None
+        assert not made.runs
+        after.pop(FILE_NAME)
     assert after == before
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastlloyd.federation.admission import DataSet
-from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Broadcast, Message
 from fastlloyd.federation.runs import DurableClient, DurableServer
@@ -23,6 +22,7 @@ from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import repeatable_noise
 from federation import entropy, identity, injected, make_federation, make_plan
 from grpc_site import Outcome, Site, serving
+from known_records import known_records
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def soak(
                 store,
                 identity(name),
                 dataset=DataSet(name="records"),
-                fingerprint=Fingerprint(bytes(32)),
+                records=known_records(store),
             )
 
         async def run() -> list[Outcome]:

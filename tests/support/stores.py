@@ -70,15 +70,12 @@ def pure_cost(*epsilons: Fraction) -> RunCost:
     )
 
 
-def reserved(
-    run: bytes, dataset: str = "patients", n_exchanges: int = 3, fingerprint: bytes = bytes(32)
-) -> RunReserved:
+def reserved(run: bytes, dataset: str = "patients", n_exchanges: int = 3) -> RunReserved:
     return RunReserved(
         run_id=run,
         plan_digest=hashlib.sha256(run).digest(),
         client="clinic-a",
         dataset=dataset,
-        fingerprint=fingerprint,
         cost=cost(*[Fraction(1, 100)] * n_exchanges),
     )
 
@@ -93,7 +90,6 @@ def reserved_as(
         digest=hashlib.sha256(run).digest(),
         client="clinic-a",
         dataset=dataset,
-        fingerprint=bytes(32),
     )
 
 

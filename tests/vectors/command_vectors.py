@@ -24,13 +24,13 @@ from recorded import key_paths, plain
 from fastlloyd import Plan
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.admission import DataSet
-from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.protocol.actions import SERVER, Finish, Send
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.mechanisms.answering import LocalRecords
+from known_records import known_records
 
 FIXED = ("mechanism_digest", "epsilon", "delta", "mu", "coalitions", "features", "leaks", "private")
 """Keys of a result's JSON whose values the noise does not touch."""
@@ -344,7 +344,7 @@ def _finish_a_run(folder: Path) -> None:
                 stores[name],
                 keys[name],
                 dataset=DataSet(name="patients"),
-                fingerprint=Fingerprint(bytes(32)),
+                records=known_records(stores[name]),
             )
             for name in plan.names
         }

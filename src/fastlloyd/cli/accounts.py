@@ -1,17 +1,18 @@
 """Show what runs spent on the data sets of a ledger: in a table, in sentences, and for programs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR, Context
+from types import MappingProxyType
 from typing import Any
 
 from fastlloyd.base.precision import delta_down, delta_up, epsilon_up, rounded_up
 from fastlloyd.cli import terminal
-from fastlloyd.cli.terminal import Column, utc
+from fastlloyd.cli.terminal import Column, iso, utc
 from fastlloyd.federation.holder import Counted
 from fastlloyd.federation.ledger import Account, Proviso, finite
 from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store.events import Limit, seconds_now
+from fastlloyd.federation.store.events import Event, Limit, Reservation, seconds_now
 from fastlloyd.federation.store.history import Run
 from fastlloyd.jobs.account import Charged
 
@@ -142,12 +143,64 @@ def condition(proviso: Proviso) -> str:
     )
 
 
-def summary(one: Account, delta: float | None = None, n_runs: int = 1) -> dict[str, Any]:
+Dates = Mapping[bytes, int]
+"""Time at which each run was reserved, UTC seconds since 1970, by its id."""
+
+
+def dates_of(events: Sequence[Event], seconds: Sequence[int]) -> Dates:
+    """Return the time of each run in a ledger or store, from its events and their times."""
+    return {
+        event.run_id: at
+        for event, at in zip(events, seconds, strict=True)
+        if isinstance(event, Reservation)
+    }
+
+
+def show_runs(listed: Sequence[Account], dates: Dates) -> None:
+    """Print a table of the runs of a data set, in the order in which they began.
+
+    listed : sums of the data set, or none.
+    """
+    runs = [run for one in listed[:1] for run in one.runs if run.reserved is not None]
+    if not runs:
+        return
+    columns = [
+        Column(
+            heading="date",
+            cells=[utc(dates[run.run_id]) if run.run_id in dates else "" for run in runs],
+            justify="left",
+        ),
+        Column(heading="command", cells=[_command(run) or "" for run in runs], justify="left"),
+        Column(heading="epsilon of the plan", cells=[_planned(run) for run in runs]),
+        Column(
+            heading="purpose",
+            cells=["" if run.noted is None else run.noted.purpose for run in runs],
+            justify="left",
+        ),
+    ]
+    terminal.show(terminal.console(), f"runs on {listed[0].dataset}", columns)
+
+
+def _planned(run: Run) -> str:
+    return "" if run.reserved is None else epsilon_up(run.reserved.cost.epsilon)
+
+
+def _command(run: Run) -> str | None:
+    """Return the command or estimator of a run, or None if a ledger took it over from a store."""
+    if run.noted is not None:
+        return run.noted.command
+    return run.reserved.client if run.reserved is not None and run.is_charged_whole else None
+
+
+def summary(
+    one: Account, delta: float | None = None, n_runs: int = 1, dates: Dates = MappingProxyType({})
+) -> dict[str, Any]:
     """Return the total of a data set, for programs.
 
     one : account of the data set.
     delta : delta at which epsilon is computed, or None for the delta of the limit.
     n_runs : number of runs that share the rest of the limit.
+    dates : time of each run, as `dates_of` returns it.
     """
     limit, first, at = one.limit, one.first_limit, _at(one, delta)
     whose = (
@@ -176,7 +229,7 @@ def summary(one: Account, delta: float | None = None, n_runs: int = 1) -> dict[s
             else None
         ),
         "holds_if_runs_were_not_chosen_from_results": one.proviso.value if one.proviso else None,
-        "runs": [_run_summary(run) for run in one.runs],
+        "runs": [_run_summary(run, dates) for run in one.runs],
     }
 
 
@@ -200,11 +253,15 @@ def _limit_summary(
     }
 
 
-def _run_summary(run: Run) -> dict[str, Any]:
+def _run_summary(run: Run, dates: Dates) -> dict[str, Any]:
     if run.reserved is None:
         return {}
     return {
         "run_id": run.run_id.hex(),
+        "date": iso(dates[run.run_id]) if run.run_id in dates else None,
+        "command": _command(run),
+        "purpose": (run.noted.purpose or None) if run.noted is not None else None,
+        "files": _files(run),
         "plan_digest": run.reserved.plan_digest.hex(),
         "client": run.reserved.client,
         "epsilon": run.reserved.cost.epsilon,
@@ -214,6 +271,21 @@ def _run_summary(run: Run) -> dict[str, Any]:
         "released": list(run.ended.released) if run.ended else [],
         "outcome": run.ended.outcome.value if run.ended else None,
         "reason": run.ended.reason if run.ended else None,
+    }
+
+
+def _files(run: Run) -> dict[str, Any] | None:
+    """Return the facts of the files of a run, or None if the ledger has none."""
+    if run.noted is None or run.noted.files is None:
+        return None
+    files = run.noted.files
+    return {
+        "path": files.path,
+        "files": files.n_files,
+        "bytes": files.size,
+        "changed_ns": files.changed,
+        "inode": files.inode or None,
+        "device": files.device or None,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.cli.terminal import iso
 from fastlloyd.federation.store import events
-from fastlloyd.federation.store.events import Event, Limit, Reservation
+from fastlloyd.federation.store.events import Event, Limit, Reservation, RunNoted
 
 
 def words(event: Event) -> str:
@@ -48,6 +48,14 @@ def _limit(event: Limit) -> str:
     return f"limit set on {event.dataset}{whom}: {limit}"
 
 
+def _noted(event: RunNoted) -> str:
+    purpose = f"purpose: {event.purpose}" if event.purpose else "no purpose given"
+    if (files := event.files) is None:
+        return f"by {event.command}, {purpose}, no files noted"
+    n = "1 file" if files.n_files == 1 else f"{files.n_files} files"
+    return f"by {event.command}, {purpose}, {n}, {files.size} bytes: {files.path}"
+
+
 _WORDS: Mapping[type, Callable[[Any], str]] = {
     events.RunReserved: _reserved,
     events.PersonRunReserved: _reserved,
@@ -55,6 +63,7 @@ _WORDS: Mapping[type, Callable[[Any], str]] = {
     events.HandedBack: lambda e: (
         f"exchanges without noise, so not spent: {', '.join(map(str, e.numbers))}"
     ),
+    events.RunNoted: _noted,
     events.TakenOver: lambda _: "run began before this ledger knew of it",
     events.DataSetNamed: lambda e: (
         f"data set {e.dataset} entered; other spellings of the name count as the same data set"

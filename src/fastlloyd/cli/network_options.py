@@ -4,7 +4,54 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from fastlloyd.cli.options import in_host, in_network, in_study
+
+ServerAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        help="Address of the server. Default: the address in the plan.",
+        metavar="HOST:PORT",
+    ),
+]
+StoreFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        help="File in which this client keeps its runs. Default: NAME.store beside the identity.",
+        metavar="FILE",
+    ),
+]
+FingerprintsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--fingerprints",
+        help=(
+            "File by which records of earlier runs are known again; with it, guesses of your"
+            " records can be tested. Default: _fastlloyd.fingerprints beside DATA."
+        ),
+        metavar="FILE",
+    ),
+]
+NewFingerprints = Annotated[
+    bool,
+    typer.Option(
+        "--new-fingerprints",
+        help=(
+            "Confirm that fingerprints of earlier runs are lost. Their records are no longer"
+            " recognised under another data set name."
+        ),
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Check records, bounds, budget, certificate and connection, and spend nothing.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

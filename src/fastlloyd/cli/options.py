@@ -185,6 +185,14 @@ RowsAre = Annotated[
         metavar="UNIT",
     ),
 ]
+Purpose = Annotated[
+    str | None,
+    in_ledger(
+        "--purpose",
+        help="Purpose of the run in words, which your ledger keeps and shows to you alone.",
+        metavar="TEXT",
+    ),
+]
 Epsilon = Annotated[
     float | None, in_privacy(help="Privacy budget of the whole run. Default: 1.", metavar="EPS")
 ]
@@ -254,6 +262,7 @@ class LedgerOptions:
     new_dataset: NewDataset = False
     new_unit: NewUnit = False
     rows_are: RowsAre = None
+    purpose: Purpose = None
 
 
 @dataclass(frozen=True, kw_only=True)

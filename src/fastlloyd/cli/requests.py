@@ -10,6 +10,7 @@ from fastlloyd.cli.mechanism_options import GuaranteeOptions, MechanismOptions
 from fastlloyd.cli.options import FederationOptions, LedgerOptions
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.admission import DataSet
+from fastlloyd.federation.store.noted import checked_purpose
 from fastlloyd.jobs.account import BudgetAccount
 from fastlloyd.jobs.choices import (
     FROM_DATA,
@@ -19,6 +20,7 @@ from fastlloyd.jobs.choices import (
     GuaranteeChoices,
     StatedBounds,
 )
+from fastlloyd.jobs.data_files import files_of
 from fastlloyd.jobs.simulate import FederationChoices
 from fastlloyd.jobs.source import FileSource
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
@@ -119,16 +121,23 @@ def given_federation(options: FederationOptions) -> FederationChoices:
     return FederationChoices(**asdict(options))
 
 
-def given_account(options: LedgerOptions, by: str) -> BudgetAccount | None:
+def given_account(options: LedgerOptions, by: str, data: str) -> BudgetAccount | None:
     """Return the account of the data set that the options name, or None if they name none.
 
     by : name of the command.
+    data : path of the records, for the notes of the ledger.
 
     Raises BudgetError if the name cannot be used, or if an option has no effect without --dataset.
     """
     if options.dataset is not None:
-        return BudgetAccount(given_dataset(options.dataset, options), options.ledger, by=by)
-    for name in ("ledger", "new_dataset", "new_unit", "rows_are"):
+        return BudgetAccount(
+            given_dataset(options.dataset, options),
+            options.ledger,
+            by=by,
+            purpose=checked_purpose(options.purpose),
+            files=files_of(data),
+        )
+    for name in ("ledger", "new_dataset", "new_unit", "rows_are", "purpose"):
         if getattr(options, name):
             raise BudgetError(
                 (

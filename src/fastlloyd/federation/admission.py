@@ -1,5 +1,5 @@
-"""Admission of one more run on a data set. The run must fit the limits, the name of the data set
-must not be mistyped, and the records must not be known under another name.
+"""Admission of one more run on a data set. The run must fit the limits, and the name of the data
+set must not be mistyped.
 
 `check` is the filter of docs/proofs/ledger.md, applied to each limit on the data set; a run must
 pass all of them. Neighbouring relation: the one that the limit names (`ledger.Account.asked`).
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from fastlloyd.base.names import (
     NAME,
@@ -17,13 +16,11 @@ from fastlloyd.base.names import (
     is_plural,
     listing,
     nearest_name,
-    same,
     unknown_name,
 )
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
-from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import (
     Account,
     Counted,
@@ -269,20 +266,6 @@ def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | 
     )
 
 
-def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> None:
-    """Raise BudgetError if exactly these records were used under another data set name. Their
-    spending is counted there.
-    """
-    for known in (run.reserved for run in history.runs.values()):
-        if known is None or same(known.dataset) == same(dataset):
-            continue
-        if fingerprint.is_of(known):
-            raise BudgetError(
-                f"these records were used under the data set name {known.dataset!r} before; use"
-                f" that name instead of {dataset!r}, so that the ledger adds up all runs on them"
-            )
-
-
 def check_dataset(dataset: object) -> None:
     """Raise BudgetError unless `dataset` is a valid name of a data set."""
     if not (isinstance(dataset, str) and NAME.fullmatch(dataset)):
@@ -346,7 +329,6 @@ def reservation_of(
     digest: bytes,
     client: str,
     dataset: str,
-    fingerprint: bytes,
 ) -> RunReserved | PersonRunReserved:
     """Return the event that reserves a run of this cost.
 
@@ -354,7 +336,6 @@ def reservation_of(
     digest : digest of the plan or mechanism, 32 bytes.
     client : name of the client, or of the command that runs a mechanism.
     dataset : name of the data set.
-    fingerprint : digest of the records' fingerprint, 32 bytes.
     """
     kind: Any = PersonRunReserved if isinstance(cost, PersonRunCost) else RunReserved
     event: RunReserved | PersonRunReserved = kind(
@@ -362,7 +343,6 @@ def reservation_of(
         plan_digest=digest,
         client=client,
         dataset=dataset,
-        fingerprint=fingerprint,
         cost=cost,
     )
     return event
@@ -374,29 +354,20 @@ def reserve(
     *,
     client: str,
     dataset: str,
-    fingerprint: Fingerprint,
     rows_are: str | None = None,
 ) -> RunReserved | PersonRunReserved:
     """Return the event that reserves a whole federated run on a data set. Nothing is stored.
 
     rows_are : as in `ledger.run_cost`.
 
-    Raises BudgetError if the run would exceed a limit, or if the records are known under another
-    name.
+    Raises BudgetError if the run would exceed a limit.
     """
     cost = plan_cost(plan, rows_are)
-    check_records(history, dataset, fingerprint)
     check(history, dataset, cost)
-    event = reservation_of(
+    return reservation_of(
         cost,
         run_id=bytes.fromhex(plan.run_id),
         digest=plan.digest,
         client=client,
         dataset=dataset,
-        fingerprint=fingerprint.digest,
-    )
-    return (
-        replace(event, persons=fingerprint.of_persons)
-        if isinstance(event, PersonRunReserved)
-        else event
     )

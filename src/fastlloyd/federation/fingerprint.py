@@ -1,8 +1,8 @@
 """Fingerprints of records, which tell whether records are exactly those of an earlier run.
 
-The key of the hash never leaves the store. The fingerprint does not depend on the order of the
-records or columns, or on the sizes of blocks. It only tells equal from unequal: a changed bit gives
-another fingerprint, and the owner of the records can change a bit.
+The key of the hash never leaves the file of fingerprints (`fingerprint_file`). The fingerprint does
+not depend on the order of the records or columns, or on the sizes of blocks. It only tells equal
+from unequal: a changed bit gives another fingerprint, and the owner can change a bit.
 """
 
 import hmac
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.randomness import derive, keystream, length_prefixed
-from fastlloyd.federation.store.events import PersonRunReserved, Reservation
 from fastlloyd.mechanisms.spread import person_hashes
 from fastlloyd.records.table import ColumnBlock, ids_of
 
@@ -40,30 +39,29 @@ class Fingerprint:
     digest: bytes
     of_persons: bytes | None = None
 
-    def is_of(self, reserved: Reservation) -> bool:
-        """Return whether the client reserved this run with exactly these records."""
-        return hmac.compare_digest(reserved.fingerprint, self.digest)
+    def has_records_of(self, other: "Fingerprint") -> bool:
+        """Return whether both are of exactly the same records, under the same key."""
+        return hmac.compare_digest(other.digest, self.digest)
 
-    def goes_on_with(self, reserved: Reservation) -> bool:
-        """Return whether the client reserved this run with exactly these records and ids.
+    def goes_on_with(self, begun: "Fingerprint") -> bool:
+        """Return whether a run that was begun with `begun` has exactly these records and ids.
+
 
         If an id changed in the middle of a run, the weights (shares) of a person's rows would
         change.
         """
-        if isinstance(reserved, PersonRunReserved) and (reserved.persons or b"") != (
-            self.of_persons or b""
-        ):
-            return False
-        return self.is_of(reserved)
+        return self.has_records_of(begun) and hmac.compare_digest(
+            begun.of_persons or b"", self.of_persons or b""
+        )
 
 
 class Lanes:
     """Function that sums the lanes of records (`RecordsHash`), under derived keys. These do not
-    reveal the key of the store.
+    reveal the key of the hash.
 
     Parameters
     ----------
-    key : key of the store, 32 bytes.
+    key : key of the file of fingerprints, 32 bytes.
     order : positions of the columns in a block, in the order of the hash.
     label : label from which the keys are derived.
     """
@@ -140,7 +138,7 @@ class RecordsHash:
 
     Parameters
     ----------
-    key : key of the store, 32 bytes.
+    key : key of the file of fingerprints, 32 bytes.
     columns : names of the cells of a record, in the order of the blocks.
     """
 

@@ -10,7 +10,7 @@ was answered. Each step locks the file for a short time, and other processes wai
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ from fastlloyd.base.places import full_path, user_folder
 from fastlloyd.errors import BudgetError, StateError
 from fastlloyd.federation.admission import DataSet, check, check_name, check_unit, reservation_of
 from fastlloyd.federation.client_news import WAY_OUT, news, own_run_id, taken_up
+from fastlloyd.federation.earlier_use import earlier_use
 from fastlloyd.federation.ledger import Account, account, known_datasets, sums_on, together
 from fastlloyd.federation.store import files
 from fastlloyd.federation.store.costs import PlannedCost
@@ -33,14 +34,15 @@ from fastlloyd.federation.store.events import (
     PersonRunReserved,
     Role,
     RunCharged,
+    RunNoted,
     RunReserved,
 )
 from fastlloyd.federation.store.files import SUFFIX, make_folder, store_path
 from fastlloyd.federation.store.history import History, Run
+from fastlloyd.federation.store.noted import NOTHING, Noted
 
 VARIABLE: Final = "FASTLLOYD_LEDGER"
 PATIENCE: Final = 60.0  # seconds to wait; a step takes a fraction of a second
-_NO_FINGERPRINT: Final = bytes(32)
 
 Say = Callable[[str], None]
 
@@ -149,9 +151,14 @@ class HoldersLedger:
     """
 
     def __init__(
-        self, path: Path, say: Say = lambda _: None, identity: bytes | None = None
+        self,
+        path: Path,
+        say: Say = lambda _: None,
+        identity: bytes | None = None,
+        noted: Noted = NOTHING,
     ) -> None:
         self.path, self._say, self._identity = path, say, identity
+        self._noted = noted
 
     def opened(self, *, new: bool = False) -> Store:
         """Open the ledger, once no other process has it open, and return its store.
@@ -289,6 +296,7 @@ class HoldersLedger:
         cost, run_id = together(*stages), os.urandom(16)
         if dataset.is_new or not self.is_there():  # check before a ledger is made
             self.check_name(dataset, self.history())
+        earlier = self._earlier_use(cost)
         with self.opened(new=dataset.is_new) as store:
             self.check_name(dataset, store.history)
             name = store.history.called(dataset.name)
@@ -300,10 +308,10 @@ class HoldersLedger:
                 digest=digest,
                 client=by,
                 dataset=name,
-                fingerprint=_NO_FINGERPRINT,
             )
             self._tell(store, name)
-            store.append([*store.history.due(), whole, RunCharged(run_id=run_id)])
+            noted = self._note(run_id)
+            store.append([*store.history.due(), whole, *noted, RunCharged(run_id=run_id)])
             charge = Charge(
                 [
                     account(store.history, name, speaks_of=each)
@@ -312,6 +320,7 @@ class HoldersLedger:
                 self._counted(store),
                 stages,
             )
+        self._say_earlier_use(earlier)
         try:
             yield charge
         except BaseException:
@@ -342,10 +351,25 @@ class HoldersLedger:
             digest=bytes(32),
             client=by,
             dataset=name,
-            fingerprint=_NO_FINGERPRINT,
         )
         after = history.followed_by([reserved, RunCharged(run_id=bytes(16))])
         return [account(after, name, speaks_of=each) for each in sums_on(after, name)]
+
+    def _note(self, run_id: bytes) -> list[RunNoted]:
+        """Return the event with the facts of a new run, or nothing if there are none."""
+        command, purpose, files = self._noted
+        if not purpose and files is None:
+            return []
+        return [RunNoted(run_id=run_id, command=command, purpose=purpose, files=files)]
+
+    def _earlier_use(self, cost: PlannedCost) -> str | None:
+        """Return the sentence on earlier runs on the same files (`earlier_use`), or None."""
+        files = self._noted.files
+        return None if files is None else earlier_use(self.history(), files, cost)
+
+    def _say_earlier_use(self, sentence: str | None) -> None:
+        if sentence is not None:
+            self._say(f"Note: {sentence}")
 
     def _counted(self, store: Store) -> Counted:
         return Counted(self.path, store.began or 0, store.history.n_runs)
@@ -365,6 +389,7 @@ class HoldersLedger:
         client: Store,
         reserved: RunReserved | PersonRunReserved | None,
         run_id: bytes,
+        before: Callable[[Container[bytes]], None] = lambda _: None,
     ) -> Counted:
         """Count a run that a client is about to join, and all other runs in the client's store,
         durably. Return the ledger that counts the run.
@@ -373,11 +398,14 @@ class HoldersLedger:
         client : store of the client.
         reserved : event that the client's store will get next, or None if it has the run already.
         run_id : id of the run.
+        before : function that is called with `History.counted` before a new run is counted, if
+            nothing else refuses the run.
 
         Raises BudgetError if a limit is too low or the ledger does not know the data set, and
         StateError if the run cannot be counted.
         """
         mine = own_run_id(run_id, client.identity)
+        earlier = None if reserved is None else self._earlier_use(reserved.cost)
         with self.opened(new=dataset.is_new) as store:
             if mine not in store.history.runs:
                 self.check_name(dataset, store.history)
@@ -399,10 +427,15 @@ class HoldersLedger:
             elif reserved is not None:
                 _check_joining(after, client.history, dataset, reserved.cost)
                 events.append(reserved)
+            if reserved is not None:
+                before(after.counted)
+                events += self._note(mine)
             if events:
                 store.append(events)
             self._tell(store, dataset.name)
-            return self._counted(store)
+            counted = self._counted(store)
+        self._say_earlier_use(earlier)
+        return counted
 
     def check_counts(self, dataset: DataSet, identity: bytes, run_id: bytes) -> None:
         """Raise BudgetError unless the ledger counts this run of the client, or knows the data set,

@@ -12,6 +12,7 @@ from fastlloyd.federation.holder import Counted, HoldersLedger, place
 from fastlloyd.federation.ledger import Account, account, plan_cost, run_cost, stage_costs, sums_on
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store.costs import PlannedCost
+from fastlloyd.federation.store.noted import DataFiles, Noted
 from fastlloyd.jobs.choices import FROM_DATA
 from fastlloyd.jobs.watching import BudgetCharged, LedgerNoted, Watch, nobody
 from fastlloyd.mechanisms.central import Drawing
@@ -68,12 +69,16 @@ class BudgetAccount(NamedTuple):
     ledger : file of the ledger, or None for the holder's default.
     identity : identity that the ledger must have, or None for any.
     by : name of the command or estimator that charges.
+    purpose : purpose of the runs in words, for the owner of the ledger, or "".
+    files : files of the records, which the ledger knows again, or None.
     """
 
     dataset: DataSet
     ledger: Path | None = None
     identity: bytes | None = None
     by: str = "fit"
+    purpose: str = ""
+    files: DataFiles | None = None
 
     def opened(self, watch: Watch) -> "BudgetAccount":
         """Add the data set to the ledger if it is new. Return an account that is bound to this
@@ -154,6 +159,7 @@ class BudgetAccount(NamedTuple):
             place(self.ledger),
             lambda sentence: watch(LedgerNoted(sentence=sentence.removeprefix("Note: "))),
             self.identity,
+            Noted(self.by, self.purpose, self.files),
         )
 
 

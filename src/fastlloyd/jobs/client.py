@@ -4,7 +4,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +15,26 @@ from fastlloyd.base.problems import Faults
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import NetworkError, PlanError
+from fastlloyd.federation.client_news import own_run_id
 from fastlloyd.federation.fingerprint import Fingerprint, PersonsHash, RecordsHash
+from fastlloyd.federation.fingerprint_file import FingerprintFile, Fingerprints
 from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.ledger import finite, plan_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.runs import DurableClient, check_may_join, reservation
+from fastlloyd.federation.runs import (
+    DurableClient,
+    KnownRecords,
+    check_may_join,
+    own_runs,
+    reservation,
+)
 from fastlloyd.federation.store import History, Role, Store
 from fastlloyd.federation.store.events import Limit
 from fastlloyd.federation.transport.grpc.client import GrpcClient, check_connection
 from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.jobs.fingerprints import fingerprint_file
 from fastlloyd.jobs.parties import check_store_exists, der, tls_identity
 from fastlloyd.jobs.source import FileSource, TableSource
 from fastlloyd.jobs.watching import RecordsFound, Watch, nobody
@@ -57,6 +66,8 @@ class ClientRequest:
     data : path of the records, as in `FileSource`.
     unit_column, missing, engine, layout : as in `FileSource`.
     outside : treatment of a value outside the bounds, "clip" or "refuse".
+    fingerprints : file by which records are known again, or None for the one beside the records.
+    are_fingerprints_lost : whether the owner confirms that fingerprints of earlier runs are lost.
     """
 
     plan: Plan
@@ -70,6 +81,8 @@ class ClientRequest:
     engine: str | None = None
     recipe: Using | None = None
     layout: Layout | None = None
+    fingerprints: Path | None = None
+    are_fingerprints_lost: bool = False
 
     def prepare(self, faults: Faults | None = None) -> "PreparedClient":
         """Open the records, and check the request. No budget is spent, and no file is made.
@@ -105,10 +118,18 @@ class ClientRequest:
             source = records.open()
             source.check_layout(m.neighboring_relation)
             source.load()
+        file = faults.value(
+            FingerprintFile(Path()),
+            lambda: fingerprint_file(self.data, self.fingerprints),
+            "fingerprints",
+        )
+        faults.check()
+        with faults.noted("fingerprints"):
+            file.check()
         faults.check()
         if source is None:
             raise AssertionError("the source could not be opened, but no fault was noted")
-        return PreparedClient(self, source, outside)
+        return PreparedClient(self, source, outside, file)
 
     def check_budget(self, store: Path | Store, watch: Watch = nobody) -> None:
         """Raise BudgetError or StateError unless the ledger and the store allow the run.
@@ -172,6 +193,7 @@ class PreparedClient(NamedTuple):
     request : request of the client.
     source : opened records.
     outside : treatment of a value outside the bounds.
+    file : file of fingerprints.
 
     Methods take a `watch`, which receives events of the job, and a `drive`, which calls long work.
     """
@@ -179,6 +201,7 @@ class PreparedClient(NamedTuple):
     request: ClientRequest
     source: TableSource
     outside: Outside
+    file: FingerprintFile
 
     @property
     def plan(self) -> Plan:
@@ -197,24 +220,27 @@ class PreparedClient(NamedTuple):
 
         Raises DataError, BudgetError and StateError as `joined` would.
         """
-        request, plan, dataset = self.request, self.plan, self.request.account.dataset
-        queries, name = rehearse(plan.mechanism), request.member.name
+        request, plan = self.request, self.plan
+        dataset, name = request.account.dataset, request.member.name
+        mine = own_run_id(bytes.fromhex(plan.run_id), request.signing_key)
         if not request.store.exists():
             history = History(Role.CLIENT)
-            with self._own_records(os.urandom(32), watch) as own:
-                self._look(own, watch, drive, queries)
+            records, own = self._rehearsed({}, watch, drive)
+            is_new = True
         else:
-            key = request.signing_key
-            with Store.open(request.store, role=Role.CLIENT, identity=key) as store:
+            with Store.open(request.store, role=Role.CLIENT, identity=request.signing_key) as store:
                 history = store.history
                 if check_may_join(store, plan, name, dataset=dataset) is None:
                     request.check_budget(store, watch)
-                with self._own_records(store.fingerprint_key(), watch) as own:
-                    fingerprint = self._look(own, watch, drive, queries)
-                reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
+                records, own = self._rehearsed(own_runs(store), watch, drive)
+                reserved = reservation(store, plan, name, dataset=dataset, records=records)
+                is_new = reserved is not None
+        ledger = self.holder(watch).history()
+        if is_new:
+            records.check_new(mine, dataset.name, ledger.counted)
         limits = [
             limit
-            for known in (self.holder(watch).history(), history)
+            for known in (ledger, history)
             for limit in known.limits_on(dataset.name).values()
             if finite(limit) is not None
         ]
@@ -241,8 +267,9 @@ class PreparedClient(NamedTuple):
         holder.check_counts(dataset, store.identity, bytes.fromhex(plan.run_id))
         if check_may_join(store, plan, name, dataset=dataset) is None:
             request.check_budget(store, watch)  # check before the long pass over the records
-        with self._own_records(store.fingerprint_key(), watch) as own:
-            fingerprint = self._look(own, watch, drive)
+        known = self.file.opened(own_runs(store), are_lost=request.are_fingerprints_lost)
+        with self._own_records(known.hash_key, watch) as own:
+            records = KnownRecords(self._look(own, watch, drive), known, self.file)
             session = ClientSession(
                 plan,
                 name,
@@ -256,9 +283,22 @@ class PreparedClient(NamedTuple):
                 store,
                 identity.signing,
                 dataset=dataset,
-                fingerprint=fingerprint,
+                records=records,
                 holder=holder,
             )
+
+    def _rehearsed(
+        self, runs: Mapping[bytes, str], watch: Watch, drive: Drive
+    ) -> "tuple[KnownRecords, OwnRecords]":
+        """Pass over the records as the longest round would; nothing is written.
+
+        runs : as in `FingerprintFile.complete`.
+        """
+        are_lost = self.request.are_fingerprints_lost
+        known = self.file.complete(runs, are_lost=are_lost) or Fingerprints.new()
+        with self._own_records(known.hash_key, watch) as own:
+            found = self._look(own, watch, drive, rehearse(self.plan.mechanism))
+        return KnownRecords(found, known, self.file), own
 
     def _own_records(self, key: bytes, watch: Watch) -> "AbstractContextManager[OwnRecords]":
         return own_records(self.source, self.plan.mechanism, self.outside, key, watch)
@@ -288,6 +328,7 @@ def own_records(
     source : opened records.
     run : mechanism of the run.
     outside : treatment of a value outside the bounds.
+    file : file of fingerprints.
     key : secret key of the fingerprint.
     watch : function that receives events of the job.
     """

@@ -20,7 +20,6 @@ from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError
 from fastlloyd.federation.admission import DataSet
-from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import DurableClient, DurableServer
@@ -32,6 +31,7 @@ from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import InjectedNoise, SeededNoise, repeatable_noise
 from federation import entropy, identity, make_federation, make_plan
+from known_records import known_records
 
 PACKAGE = Path(fastlloyd.__file__).parent
 FEDERATION = make_federation(make_plan(3))
@@ -56,7 +56,7 @@ def durable_client(noise: NoiseSource, folder: Path) -> DurableClient:
         folder / "c0.store", role=Role.CLIENT, identity=identity("c0").public
     ) as store:
         return DurableClient.join(
-            client(noise), store, identity("c0"), dataset=DataSet(name="records"), fingerprint=Fingerprint(bytes(32))
+            client(noise), store, identity("c0"), dataset=DataSet(name="records"), records=known_records(store)
         )  # fmt: skip
 
 

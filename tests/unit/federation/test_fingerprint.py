@@ -3,27 +3,21 @@ name more.
 """
 
 import hmac
-from fractions import Fraction
 
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from msgspec.structs import replace
 
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.base.randomness import keystream, length_prefixed
-from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.federation.fingerprint import (
     Fingerprint,
     PersonsHash,
     RecordsHash,
 )
-from fastlloyd.federation.store.costs import PersonRunCost
-from fastlloyd.federation.store.events import PersonRunReserved
 from fastlloyd.records.ids import TextIds
 from fastlloyd.records.table import ColumnBlock
-from stores import reserved, reserved_as, run_id
 
 KEY = b"k" * 32
 CELLS = st.floats(allow_nan=False, allow_infinity=False)
@@ -204,26 +198,10 @@ def test_two_persons_who_swap_rows_make_another_fingerprint() -> None:
 def test_a_run_goes_on_with_the_same_persons_only_and_data_sets_are_told_apart_without_them() -> (
     None
 ):
-    person = PersonRunCost(
-        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
-        costs=reserved(run_id(1)).cost.costs,
-        epsilon=1.0,
-        delta=1e-6,
-        distance=Fraction(0),
-        unit="patient",
-        max_clients=1,
-        one_row_each=False,
-    )
-    mine, others = (
-        Fingerprint(bytes(32), b"a" * 32),
-        Fingerprint(bytes(32), b"b" * 32),
-    )
-    made = reserved_as(person, run_id(1))
-    assert isinstance(made, PersonRunReserved)
-    begun = replace(made, persons=b"a" * 32)
-    assert mine.goes_on_with(begun)
+    begun, others = Fingerprint(bytes(32), b"a" * 32), Fingerprint(bytes(32), b"b" * 32)
+    assert Fingerprint(bytes(32), b"a" * 32).goes_on_with(begun)
     assert not others.goes_on_with(begun)
     assert not Fingerprint(bytes(32)).goes_on_with(begun)
-    assert others.is_of(begun)
-    assert Fingerprint(bytes(32)).goes_on_with(reserved(run_id(1)))
-    assert begun.under(run_id(2)).persons is None
+    assert others.has_records_of(begun)
+    assert Fingerprint(bytes(32)).goes_on_with(Fingerprint(bytes(32)))
+    assert not Fingerprint(bytes(31) + b"1").goes_on_with(Fingerprint(bytes(32)))

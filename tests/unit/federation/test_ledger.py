@@ -17,8 +17,7 @@ from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricReleas
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.errors import BudgetError
-from fastlloyd.federation.admission import check, check_records, reserve
-from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.admission import check, reserve
 from fastlloyd.federation.ledger import Account, Proviso, account, accounts, check_sums, run_cost
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.spending import Spending, set_aside
@@ -493,9 +492,7 @@ def test_a_plan_fits_a_limit_of_its_own_epsilon_and_delta(
     plan = make_plan(trust=trust, algorithm=algorithm, epsilon=epsilon)
     m = plan.mechanism
     now = history(LimitSet(dataset="patients", epsilon=m.epsilon, delta=m.delta))
-    now = now.followed_by(
-        [reserve(now, plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)))]
-    )
+    now = now.followed_by([reserve(now, plan, client="c0", dataset="patients")])
     assert account(now, "patients").epsilon <= m.epsilon
     assert account(now, "patients").proviso is None
 
@@ -616,28 +613,14 @@ def test_runs_of_many_different_plans_are_added_up_exactly() -> None:
     )
 
 
-# Reserving, and knowing records again
+# Reserving
 
 
 def test_a_reservation_is_of_the_plan_and_refused_beyond_the_limit() -> None:
     plan = make_plan()
-    event = reserve(
-        history(), plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32))
-    )
+    event = reserve(history(), plan, client="c0", dataset="patients")
     assert (event.run_id.hex(), event.plan_digest, event.client) == (plan.run_id, plan.digest, "c0")
     assert whole(event.cost).mu_squared == plan.mechanism.accountant().mu_squared
     now = history(LimitSet(dataset="patients", epsilon=0.5, delta=DELTA))
     with pytest.raises(BudgetError, match="limit"):
-        reserve(now, plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)))
-
-
-def test_known_records_are_refused_under_a_new_name_only() -> None:
-    now = history(reserved(run_id(1), "patients", fingerprint=b"f" * 32))
-    check_records(now, "patients", Fingerprint(b"f" * 32))
-    check_records(now, "patients", Fingerprint(b"g" * 32))
-    check_records(now, "others", Fingerprint(b"g" * 32))
-    with pytest.raises(
-        BudgetError,
-        match="used under the data set name 'patients' before; use that name instead of 'others'",
-    ):
-        reserve(now, make_plan(), client="c0", dataset="others", fingerprint=Fingerprint(b"f" * 32))
+        reserve(now, plan, client="c0", dataset="patients")

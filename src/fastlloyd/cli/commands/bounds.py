@@ -135,7 +135,7 @@ def estimate(
     faults = Faults()
     with faults.noted("out"):
         _check_out(out, heading=f"# {FOUND}", force=force)
-    account = faults.value(None, lambda: requests.given_account(ledger, "bounds"), "dataset")
+    account = faults.value(None, lambda: requests.given_account(ledger, "bounds", data), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
     request = BoundsRequest(
         records=requests.given_files(data, columns, missing, unit_column, engine, layout, faults),

@@ -51,7 +51,7 @@ def fit(
     if compare_non_private:
         with faults.noted("compare_non_private"):
             results.check_comparison(mechanism)
-    account = faults.value(None, lambda: requests.given_account(ledger, "fit"), "dataset")
+    account = faults.value(None, lambda: requests.given_account(ledger, "fit", data), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
     using = faults.value(None, lambda: recipes.given_recipe(recipe, columns), "recipe")
     bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")

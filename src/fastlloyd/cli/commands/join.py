@@ -9,7 +9,14 @@ import typer
 
 from fastlloyd.cli import terminal
 from fastlloyd.cli.layout_options import LayoutOptions
-from fastlloyd.cli.network_options import HostOptions
+from fastlloyd.cli.network_options import (
+    DryRun,
+    FingerprintsFile,
+    HostOptions,
+    NewFingerprints,
+    ServerAddress,
+    StoreFile,
+)
 from fastlloyd.cli.options import (
     Engine,
     LedgerFile,
@@ -20,6 +27,7 @@ from fastlloyd.cli.options import (
     OutputOptions,
     OutsideBounds,
     PassphraseFile,
+    Purpose,
     RowsAre,
     UnitColumn,
 )
@@ -61,29 +69,6 @@ Dataset = Annotated[
         metavar="NAME",
     ),
 ]
-ServerAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--server",
-        help="Address of the server. Default: the address in the plan.",
-        metavar="HOST:PORT",
-    ),
-]
-StoreFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        help="File in which this client keeps its runs. Default: NAME.store beside the identity.",
-        metavar="FILE",
-    ),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run",
-        help="Check records, bounds, budget, certificate and connection, and spend nothing.",
-    ),
-]
 
 
 def join(
@@ -108,6 +93,9 @@ def join(
     new_dataset: NewDataset = False,
     new_unit: NewUnit = False,
     rows_are: RowsAre = None,
+    purpose: Purpose = None,
+    fingerprints: FingerprintsFile = None,
+    new_fingerprints: NewFingerprints = False,
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. You can stop and start this command at
@@ -116,8 +104,10 @@ def join(
     from fastlloyd.base.problems import Faults
     from fastlloyd.cli import digests, hosting, network, recipes, requests, results
     from fastlloyd.federation.identity.identity import PrivateIdentity
+    from fastlloyd.federation.store.noted import checked_purpose
     from fastlloyd.jobs.account import BudgetAccount
     from fastlloyd.jobs.client import ClientRequest
+    from fastlloyd.jobs.data_files import files_of
     from fastlloyd.jobs.parties import check_member
 
     agreed = network.networked_plan(plan)
@@ -131,12 +121,15 @@ def join(
         hosting.check_options(agreed, plan, public.name, host)
     of_data = LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are)
     named = requests.given_dataset(dataset, of_data)
+    account = BudgetAccount(named, ledger, by="join", files=files_of(data))
+    with faults.noted("purpose"):
+        account = account._replace(purpose=checked_purpose(purpose))
     _note_conflicts(agreed, server, host, output, faults, is_rehearsal=dry_run)
     place = faults.value(results.NOWHERE, lambda: _place(output, agreed), "out")
     prepared = ClientRequest(
         plan=agreed,
         member=public,
-        account=BudgetAccount(named, ledger, by="join"),
+        account=account,
         store=network.place_of_store(public.name, key, store),
         data=data,
         unit_column=unit_column,
@@ -147,6 +140,8 @@ def join(
             None, lambda: recipes.own_recipe(recipe, agreed.mechanism.domain.recipe), "recipe"
         ),
         layout=faults.value(None, layout.layout),
+        fingerprints=fingerprints,
+        are_fingerprints_lost=new_fingerprints,
     ).prepare(faults)
     identity = network.load_identity(key, passphrase_file)
     ended = _carry_out(prepared, identity, plan, server, host, output, place, is_rehearsal=dry_run)

@@ -163,7 +163,8 @@ def show(
     if file is None and not HoldersLedger(path).is_there():
         typer.echo(f"There is no ledger {path} yet: no run has named a data set.")
         return
-    contents, _ = read(path)
+    contents, events = read(path)
+    dates = shown.dates_of(events, contents.seconds)
     if contents.role is Role.SERVER:
         raise StateError(
             f"{path} is the store of a server; only clients have records, and a ledger"
@@ -176,10 +177,12 @@ def show(
         write_bytes(figure, ledgers.picture(listed, delta, runs))
     if json:
         print_json(
-            {"data_sets": [shown.summary(one, delta, runs) for one in listed]} | _position(contents)
+            {"data_sets": [shown.summary(one, delta, runs, dates) for one in listed]}
+            | _position(contents)
         )
     elif listed:
         shown.show(listed, str(path), delta, runs)
+        shown.show_runs([] if dataset is None else listed, dates)
     else:
         typer.echo(f"No run was joined from {path}, and no limit is set.")
     if figure is not None and not json:

@@ -81,7 +81,9 @@ def simulate(
     if compare_non_private:
         with faults.noted("compare_non_private"):
             results.check_comparison(mechanism)
-    account = faults.value(None, lambda: requests.given_account(ledger, "simulate"), "dataset")
+    account = faults.value(
+        None, lambda: requests.given_account(ledger, "simulate", data), "dataset"
+    )
     of = faults.value(
         None,
         lambda: persons.persons_in(unit_column, unit_name, max_clients_per_person),

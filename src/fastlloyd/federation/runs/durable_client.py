@@ -1,14 +1,14 @@
 """Client of a run with durable steps: it sends only messages that follow from what is on disk."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from typing import Self
 
 from fastlloyd.base.names import same
 from fastlloyd.errors import LocalProtocolError, OldServerError, RemoteProtocolError, StateError
 from fastlloyd.federation.admission import DataSet, check, reserve
-from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.client_news import own_run_id
 from fastlloyd.federation.holder import Counted, HoldersLedger
 from fastlloyd.federation.ledger import plan_cost
 from fastlloyd.federation.plan.plan import Plan
@@ -26,6 +26,7 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Message, Upload
 from fastlloyd.federation.protocol.roster import hello_digest, leave_statement
 from fastlloyd.federation.protocol.transitions import ClientState
+from fastlloyd.federation.runs.known_records import KnownRecords, counted_runs
 from fastlloyd.federation.runs.steps import Again, Clock, DurableParty, check_goes_on
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.store import LogPosition, Role, Store
@@ -74,7 +75,7 @@ class DurableClient(DurableParty[ClientSession]):
         identity: Identity,
         *,
         dataset: DataSet,
-        fingerprint: Fingerprint,
+        records: KnownRecords,
         clock: Clock = time.monotonic,
         holder: HoldersLedger | None = None,
     ) -> Self:
@@ -85,7 +86,7 @@ class DurableClient(DurableParty[ClientSession]):
         store : store of this client.
         identity : private key of this client.
         dataset : data set that the run is charged to.
-        fingerprint : fingerprint of the records in original units.
+        records : records of this client. Their fingerprint is kept before the run counts.
         clock : function that returns the time in seconds.
         holder : ledger of the records' holder, which counts all runs on the records, or None. The
             store counts only runs of this client.
@@ -95,16 +96,22 @@ class DurableClient(DurableParty[ClientSession]):
         BudgetError : a limit of the data set is too low, or the records are known under another
             name.
         StateError : the run has ended in this store, or was begun with another plan, name or
-            records. Also if the plan knows more events of the store than it has.
+            records. Also if the plan knows more events of the store than it has, or if the
+            fingerprint cannot be kept.
         PlanError, DataError : the session refuses the records.
         """
         store.check_owner(Role.CLIENT, identity.public)
-        reserved = reservation(
-            store, session.plan, session.name, dataset=dataset, fingerprint=fingerprint
-        )
+        reserved = reservation(store, session.plan, session.name, dataset=dataset, records=records)
         client = cls(session, store, identity, clock, holder)
+
+        def keep(counted: Container[bytes]) -> None:
+            mine = own_run_id(client._run_id, store.identity)
+            records.keep(mine, dataset.name, counted)
+
         if holder is not None:
-            client.counted = holder.enter(dataset, store, reserved, client._run_id)
+            client.counted = holder.enter(dataset, store, reserved, client._run_id, keep)
+        elif reserved is not None:
+            keep(counted_runs(store))
         if reserved is not None:
             client._commit(session.start(), first=[reserved])
             if holder is not None:
@@ -313,7 +320,7 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> 
 
 
 def reservation(
-    store: Store, plan: Plan, name: str, *, dataset: DataSet, fingerprint: Fingerprint
+    store: Store, plan: Plan, name: str, *, dataset: DataSet, records: KnownRecords
 ) -> RunReserved | PersonRunReserved | None:
     """Return the event with which this client must join the run, or None if it has joined before
     and may continue. Nothing is stored.
@@ -322,23 +329,20 @@ def reservation(
     plan : plan of the run.
     name : name of the client.
     dataset : data set that the run is charged to.
-    fingerprint : fingerprint of the records in original units.
+    records : records of the client.
 
     Raises BudgetError and StateError as `DurableClient.join` does.
     """
     begun = check_may_join(store, plan, name, dataset=dataset)
+    mine = own_run_id(bytes.fromhex(plan.run_id), store.identity)
     if begun is None:
+        records.check_new(mine, dataset.name, counted_runs(store))
         return reserve(
             store.history,
             plan,
             client=name,
             dataset=dataset.name,
-            fingerprint=fingerprint,
             rows_are=dataset.rows_are,
         )
-    if not fingerprint.goes_on_with(begun):
-        raise StateError(
-            f"run {plan.run_id} was begun with other records or ids; pass the same file,"
-            " columns and treatment of missing cells"
-        )
+    records.check_same(mine, plan.run_id)
     return None

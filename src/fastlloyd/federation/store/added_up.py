@@ -61,7 +61,7 @@ class Adding:
             case events.RunReserved() | events.PersonRunReserved():
                 self.singly[self.n_events] = event.run_id
                 self.first.setdefault(event.dataset, event.run_id)
-            case events.RunCharged() | events.HandedBack():
+            case events.RunCharged() | events.HandedBack() | events.RunNoted():
                 self.singly[self.n_events] = event.run_id
             case _:
                 pass

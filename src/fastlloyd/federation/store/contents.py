@@ -28,8 +28,6 @@ from fastlloyd.federation.store.events import (
     next_head,
 )
 from fastlloyd.federation.store.files import (
-    FINGERPRINT_KEY,
-    FOR_EVER,
     FORMAT,
     SCHEMA,
     check_origin,
@@ -327,15 +325,8 @@ def _check_messages(
 
 
 def _check_secrets(connection: sqlite3.Connection, path: Path, history: History) -> None:
-    is_complete = history.role is not Role.CLIENT
-    for run_id, name, kept, digest in connection.execute(
-        "SELECT run_id, name, bytes, digest FROM secrets"
-    ):
+    for run_id, kept, digest in connection.execute("SELECT run_id, bytes, digest FROM secrets"):
         if hashlib.sha256(kept).digest() != digest:
             raise damaged(path, "a secret is not the one that was stored")
-        if run_id == FOR_EVER:
-            is_complete |= name == FINGERPRINT_KEY
-        elif run_id not in history.runs or history.runs[run_id].ended is not None:
+        if run_id not in history.runs or history.runs[run_id].ended is not None:
             raise damaged(path, "it keeps a secret of a run that is not open")
-    if not is_complete:
-        raise damaged(path, "its key for fingerprints is missing")

@@ -27,7 +27,6 @@ from fastlloyd.federation.store.events import (
     next_head,
     seconds_now,
 )
-from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER
 from fastlloyd.federation.store.head_file import HeadFile
 from fastlloyd.federation.store.history import History
 from fastlloyd.federation.store.lock import Lock
@@ -207,20 +206,6 @@ class Store:
         with self._one_at_a_time, files.sentences(self.path):
             self._sealed.check(run_id)
             return self._sealed.secrets(run_id)
-
-    def fingerprint_key(self) -> bytes:
-        """Return the key of fingerprints, 32 bytes. It was drawn when the store was made, and never
-        leaves the store.
-
-        Raises StateError unless this is the store of a client.
-        """
-        for (key,) in self._rows(
-            "SELECT bytes FROM secrets WHERE run_id = ? AND name = ?", FOR_EVER, FINGERPRINT_KEY
-        ):
-            return bytes(key)
-        raise StateError(
-            f"{self.path} is {self.role.store}, and only a client's store recognises records"
-        )
 
     def append(
         self,

@@ -6,8 +6,7 @@ all events before. The seconds tell when the event was written, by the clock of 
 since 1970. They are for people: no decision, deadline or order depends on them, and the clock may
 jump back.
 
-No event contains a value of a record, noise, a key, or a digest of one of these. The fingerprint of
-the records is an HMAC under a key that only the store has.
+No event contains a value of a record, noise, a key, or a digest of one of these, keyed or not.
 """
 
 import enum
@@ -35,6 +34,7 @@ from fastlloyd.federation.protocol.messages import (
     message_digest,
 )
 from fastlloyd.federation.store.costs import MAX_EXCHANGES, PersonRunCost, Positive, RunCost, Share
+from fastlloyd.federation.store.noted import DataFiles, Purpose
 
 MAX_LENGTH: Final = 1 << 53
 SALT_BYTES: Final = 16
@@ -91,20 +91,16 @@ class _Reserved(_Event, frozen=True):
     plan_digest : digest of the plan or mechanism.
     client : name of the client in the plan, or of the command that runs a mechanism.
     dataset : name of the data set that is charged.
-    fingerprint : `fingerprint.RecordsHash` of the records, or zeros in a ledger.
     """
 
     run_id: RunId
     plan_digest: Digest
     client: Name
     dataset: Name
-    fingerprint: Digest
 
     def under(self, run_id: bytes) -> Self:
-        """Return the event for a ledger: with another run id, and without fingerprints, because the
-        ledger has another key.
-        """
-        return msgspec.structs.replace(self, run_id=run_id, fingerprint=bytes(32))
+        """Return the event for a ledger, with the ledger's id of the run."""
+        return msgspec.structs.replace(self, run_id=run_id)
 
 
 class RunReserved(_Reserved, frozen=True, tag=10):
@@ -114,18 +110,9 @@ class RunReserved(_Reserved, frozen=True, tag=10):
 
 
 class PersonRunReserved(_Reserved, frozen=True, tag=11):
-    """Reservation of a run that protects persons.
-
-    persons : `fingerprint.PersonsHash` of the records. None in a ledger, or if each row is a
-        different person.
-    """
+    """Reservation of a run that protects persons."""
 
     cost: PersonRunCost
-    persons: Digest | None = None
-
-    def under(self, run_id: bytes) -> Self:
-        """Return the event for a ledger, as `_Reserved.under` does."""
-        return msgspec.structs.replace(super().under(run_id), persons=None)
 
 
 class RunCharged(_Event, frozen=True, tag=12):
@@ -223,6 +210,21 @@ class TakenOver(_Event, frozen=True, tag=18):
     """
 
     run_id: RunId
+
+
+class RunNoted(_Event, frozen=True, tag=19):
+    """Event of a holder: facts of a newly reserved run, for the owner (`noted.Noted`).
+
+    run_id : id of the run.
+    command : command that charges.
+    purpose : purpose in words, or "".
+    files : files of the records, or None.
+    """
+
+    run_id: RunId
+    command: Name
+    purpose: Purpose
+    files: DataFiles | None
 
 
 class DataSetNamed(_Event, frozen=True, tag=30):
@@ -335,7 +337,7 @@ class PeerForgotten(_Event, frozen=True, tag=9):
 
 Reservation = RunReserved | PersonRunReserved
 Limit = LimitSet | UnitLimitSet
-RunEvent = RunCharged | HandedBack | TakenOver
+RunEvent = RunCharged | HandedBack | TakenOver | RunNoted
 HolderEvent = RunEvent | DataSetNamed | PeerSeen
 ClientEvent = Reservation | ExchangeCharged | Limit
 ServerEvent = ClientJoined | ClientLeft | PeerSigned | PeerForgotten

@@ -3,7 +3,6 @@ failures.
 """
 
 import errno
-import hashlib
 import os
 import secrets
 import sqlite3
@@ -30,12 +29,6 @@ NOT_A_STORE: Final = (
 _MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x464C4C31
 FORMAT: Final = 3
-FOR_EVER: Final = b""
-"""Value in place of a run id for the fingerprint key, which outlives every run and is not
-sealed.
-"""
-FINGERPRINT_KEY: Final = "fingerprint"
-
 SCHEMA: Final = (
     "CREATE TABLE store (role TEXT NOT NULL, identity BLOB NOT NULL, salt BLOB NOT NULL)",
     (
@@ -141,10 +134,6 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
                 connection.execute(statement)
             salt = secrets.token_bytes(SALT_BYTES)
             connection.execute("INSERT INTO store VALUES (?, ?, ?)", (role.value, identity, salt))
-            if role is Role.CLIENT:
-                key = secrets.token_bytes(32)
-                kept = (FOR_EVER, FINGERPRINT_KEY, key, hashlib.sha256(key).digest())
-                connection.execute("INSERT INTO secrets VALUES (?, ?, ?, ?)", kept)
             connection.execute("COMMIT")
         head_file.create(path, LogPosition(0, first_head(role, identity, salt)))
         unfinished.rename(path)

@@ -38,6 +38,7 @@ class Run:
     is_charged_whole : in a ledger, whether every exchange was charged at the start. Some of them
         may have been refunded. No further event of such a run is expected.
     is_taken_over : in a ledger, whether the run began before the ledger knew of it.
+    noted : in a ledger, facts of the run for the owner, or None.
     """
 
     run_id: bytes
@@ -49,6 +50,7 @@ class Run:
     ended: RunEnded | None = None
     is_charged_whole: bool = False
     is_taken_over: bool = False
+    noted: events.RunNoted | None = None
 
     @property
     def is_open(self) -> bool:
@@ -159,6 +161,11 @@ class History:
     def n_runs(self) -> int:
         """Number of runs."""
         return len(self.runs) + sum(each.times for each in self.rest)
+
+    @property
+    def counted(self) -> frozenset[bytes]:
+        """Ids of the runs that spent something or may still do so."""
+        return frozenset(run_id for run_id, run in self.runs.items() if not run.may_begin_again)
 
     def due(self) -> list[events.AddedUp]:
         """Return the `AddedUp` that should be written next, in a list. The list is empty if none is
@@ -393,6 +400,8 @@ def _after(
                     " reserved"
                 )
             return replace(run, charged=(*run.charged, number))
+        case events.RunNoted():
+            return replace(run, noted=event)
         case events.RunCharged() | events.HandedBack() | events.TakenOver():
             return _in_ledger(run, event)
         case RunEnded(released=released):
@@ -418,7 +427,7 @@ def _at_server(run: Run, event: events.ClientJoined | events.ClientLeft) -> Run:
     return replace(run, left=(*run.left, client))
 
 
-def _in_ledger(run: Run, event: events.RunEvent) -> Run:
+def _in_ledger(run: Run, event: events.RunCharged | events.HandedBack | events.TakenOver) -> Run:
     if isinstance(event, events.TakenOver):
         return replace(run, is_taken_over=True)
     charged = set(run.charged)

@@ -514,22 +514,6 @@ def test_a_server_remembers_how_far_it_saw_each_client_and_refuses_less(tmp_path
                 store.append([seen("clinic-a", old)])
     with Store.open(store.path, role=Role.SERVER, identity=OWNER) as store:
         assert store.history.peers.get("clinic-a") == farther
-        with pytest.raises(StateError, match="store of a server"):
-            store.fingerprint_key()
-
-
-def test_the_key_of_fingerprints_is_drawn_once(tmp_path: Path) -> None:
-    with new_store(tmp_path) as store:
-        key = store.fingerprint_key()
-        store.append([reserved(A)])
-        store.append([store.history.runs[A].end(Outcome.FINISHED)])
-    with Store.open(store.path) as store:
-        assert store.fingerprint_key() == key
-        assert len(key) == 32
-    for path in layout.files(store.path):
-        path.unlink(missing_ok=True)
-    with new_store(tmp_path) as store:
-        assert store.fingerprint_key() != key
 
 
 # Times of events

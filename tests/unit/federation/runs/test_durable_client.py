@@ -39,7 +39,6 @@ from mortal_parties import (
     AFTER,
     BEFORE,
     DATASET,
-    FINGERPRINT,
     Killed,
     World,
     check_ledger,
@@ -141,7 +140,7 @@ def test_a_run_is_taken_up_as_the_client_it_was_begun_as_only(world: World) -> N
     store = world.parties["c0"].store
     assert store is not None
     with pytest.raises(StateError, match="was begun as client 'c0', not as 'c1'"):
-        reservation(store, PLAN, "c1", dataset=DATASET, fingerprint=FINGERPRINT)
+        reservation(store, PLAN, "c1", dataset=DATASET, records=world.records_of("c0", store))
 
 
 def test_a_store_of_somebody_else_is_refused(world: World) -> None:
@@ -187,7 +186,13 @@ def test_known_records_are_refused_under_another_name(world: World) -> None:
     assert store is not None
     other = make_plan(3, run_id=bytes(16))
     with pytest.raises(BudgetError, match="used under the data set name 'patients' before"):
-        reservation(store, other, "c0", dataset=DataSet(name="others"), fingerprint=FINGERPRINT)
+        reservation(
+            store,
+            other,
+            "c0",
+            dataset=DataSet(name="others"),
+            records=world.records_of("c0", store),
+        )
 
 
 def test_a_store_that_is_younger_than_the_plan_says_joins_nothing(
@@ -209,24 +214,32 @@ def test_a_store_that_is_younger_than_the_plan_says_joins_nothing(
                 wiped.append([LimitSet(dataset=f"other-{number}", epsilon=1.0, delta=0.0)])
             said = f"the plan remembers {before.length}"
             with pytest.raises(StateError, match=said):
-                reservation(wiped, later, "c0", dataset=DATASET, fingerprint=FINGERPRINT)
+                reservation(
+                    wiped, later, "c0", dataset=DATASET, records=world.records_of("c0", wiped)
+                )
         while wiped.position.length < before.length:
             wiped.append([LimitSet(dataset="others", epsilon=1.0, delta=0.0)])
         with pytest.raises(StateError, match="events differ from"):
-            reservation(wiped, later, "c0", dataset=DATASET, fingerprint=FINGERPRINT)
+            reservation(wiped, later, "c0", dataset=DATASET, records=world.records_of("c0", wiped))
         assert wiped.history.runs == {}
     genuine = world.parties["c0"].store
     assert genuine is not None
-    assert reservation(genuine, later, "c0", dataset=DATASET, fingerprint=FINGERPRINT) is not None
+    assert (
+        reservation(genuine, later, "c0", dataset=DATASET, records=world.records_of("c0", genuine))
+        is not None
+    )
 
 
 def test_asking_what_a_run_would_reserve_stores_nothing(world: World) -> None:
     store = world.parties["c0"].open_store()
-    event = reservation(store, PLAN, "c0", dataset=DATASET, fingerprint=FINGERPRINT)
+    event = reservation(store, PLAN, "c0", dataset=DATASET, records=world.records_of("c0", store))
     assert event is not None
     assert (event.run_id, store.position.length) == (RUN, 0)
     world.open("c0", store)
-    assert reservation(store, PLAN, "c0", dataset=DATASET, fingerprint=FINGERPRINT) is None
+    assert (
+        reservation(store, PLAN, "c0", dataset=DATASET, records=world.records_of("c0", store))
+        is None
+    )
 
 
 # Charges and releases

@@ -15,7 +15,6 @@ import pytest
 from fastlloyd.cli import network
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.federation.admission import DataSet
-from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
@@ -29,6 +28,7 @@ from fastlloyd.federation.store.events import LimitSet
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import InjectedNoise
 from federation import Federation, entropy, identity, injected, make_federation, make_plan, signed
+from known_records import known_records
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -73,7 +73,7 @@ def durable_c0(federation: Federation, store: Store) -> DurableClient:
         store,
         identity("c0"),
         dataset=DataSet(name="records"),
-        fingerprint=Fingerprint(bytes(32)),
+        records=known_records(store),
     )
 
 

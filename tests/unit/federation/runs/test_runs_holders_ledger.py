@@ -13,7 +13,6 @@ from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError, StateError
 from fastlloyd.federation.admission import DataSet, check, reserve
 from fastlloyd.federation.client_news import own_run_id
-from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.ledger import account, plan_cost
 from fastlloyd.federation.plan.plan import Masks, TrustMode
@@ -30,7 +29,7 @@ from fastlloyd.federation.store.events import (
 from federation import identity
 from ledgers import knowing
 from mortal_ledger import LEDGER, LedgerWorld
-from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT
+from mortal_parties import AFTER, BEFORE, DATASET
 from runs_with_deaths import FEDERATIONS, N_COMMITS, NAMES, RESULTS, run_to_the_end
 from stores import ADD, OWNER, copy_store, new_store, reserved, run_id
 
@@ -57,7 +56,6 @@ def reservation(**changes: Any) -> RunReserved:
         PLAN,
         client="c0",
         dataset="patients",
-        fingerprint=Fingerprint(b"f" * 32),
     )
     assert isinstance(event, RunReserved)
     return msgspec.structs.replace(event, **changes)
@@ -150,9 +148,6 @@ def test_a_ledger_takes_over_what_a_store_of_earlier_runs_knows_and_no_more_than
     mine, known = account(ledger.history(), "patients"), account(store.history, "patients")
     assert mine.spent == known.spent
     assert (mine.n_open, mine.limit) == (1, None)  # the store keeps to its own limits itself
-    for run in mine.runs:
-        assert run.reserved is not None
-        assert run.reserved.fingerprint == bytes(32)  # under the store's key, which stays there
     store.append([ExchangeCharged(run_id=whole, number=n) for n in (1, 2, 3)])
     store.append([store.history.runs[whole].end(Outcome.FINISHED)])
     ledger.follow(store)
@@ -196,7 +191,7 @@ def test_a_limit_of_the_ledger_holds_for_a_client_and_one_of_its_store_too(
     )
     store.append([LimitSet(dataset="patients", epsilon=0.5, delta=PLAN.mechanism.delta)])
     with pytest.raises(BudgetError, match=r"has the limit epsilon 0\.5"):
-        reserve(store.history, PLAN, client="c0", dataset="patients", fingerprint=FINGERPRINT)
+        reserve(store.history, PLAN, client="c0", dataset="patients")
 
 
 def test_a_limit_for_persons_holds_for_a_client_whose_every_record_is_one(
@@ -221,7 +216,6 @@ def _of_patients() -> Any:
         PLAN,
         client="c0",
         dataset="patients",
-        fingerprint=Fingerprint(bytes(32)),
         rows_are="patient",
     )
 

@@ -136,7 +136,7 @@ def _events(n_runs: int) -> list[Event]:
     for _ in range(n_runs):
         run_id = os.urandom(16)
         named: Any = {"digest": bytes(32), "client": "fit", "dataset": "patients"}
-        found.append(reservation_of(COSTS[0], run_id=run_id, fingerprint=bytes(32), **named))
+        found.append(reservation_of(COSTS[0], run_id=run_id, **named))
         found.append(RunCharged(run_id=run_id))
     return found
 

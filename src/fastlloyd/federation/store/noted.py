@@ -1,0 +1,86 @@
+"""Notes of a ledger on its runs: command, purpose and the files that held the records.
+
+They are for the owner of the ledger, and nothing of them leaves it. They contain no content of a
+file and no digest of it, keyed or not: with a digest and its key, guesses of records can be tested.
+"""
+
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from fastlloyd.errors import BudgetError
+
+MAX_PURPOSE: Final = 200
+MAX_PATH: Final = 4096
+Count = Annotated[int, Meta(ge=0)]
+Purpose = Annotated[str, Meta(max_length=MAX_PURPOSE)]
+
+
+class DataFiles(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
+):
+    """Facts of the files of a run, by which they are known again. Their size does not grow with the
+    number of files.
+
+    path : full path of the file, folder or pattern; its end, if it is longer than `MAX_PATH`.
+    n_files : number of files.
+    size : size of all files, in bytes.
+    changed : newest time of change, in nanoseconds since 1970, UTC.
+    inode, device : of a single file, otherwise 0.
+    """
+
+    path: Annotated[str, Meta(max_length=MAX_PATH)]
+    n_files: Count
+    size: Count
+    changed: int
+    inode: Count = 0
+    device: Count = 0
+
+    def is_unchanged(self, earlier: "DataFiles") -> bool:
+        """Return whether the files have size, time and number of the earlier ones, and also their
+        path, or the inode of the single file.
+        """
+        if (self.n_files, self.size, self.changed) != (
+            earlier.n_files,
+            earlier.size,
+            earlier.changed,
+        ):
+            return False
+        same_inode = (self.inode, self.device) == (earlier.inode, earlier.device)
+        return self.path == earlier.path or (self.n_files == 1 and same_inode)
+
+
+class Noted(NamedTuple):
+    """Facts that a ledger keeps with the next run.
+
+    command : command or estimator that charges, in one word.
+    purpose : purpose in words, or "".
+    files : files of the records, or None if they are in no files of this machine.
+    """
+
+    command: str = ""
+    purpose: str = ""
+    files: DataFiles | None = None
+
+
+NOTHING: Final = Noted()
+
+
+def checked_purpose(purpose: str | None) -> str:
+    """Return the purpose of a run, "" for None. Raises BudgetError unless it is one short line."""
+    if purpose is None:
+        return ""
+    said = purpose.strip()
+    if not said or len(said) > MAX_PURPOSE or not said.isprintable():
+        fault = (
+            "is empty"
+            if not said
+            else f"has {len(said)} characters"
+            if len(said) > MAX_PURPOSE
+            else "has a line break or another character that cannot be printed"
+        )
+        raise BudgetError(
+            f"purpose {fault}; expected one line of 1 to {MAX_PURPOSE} characters", field="purpose"
+        )
+    return said
