@@ -1,12 +1,12 @@
 """Ctrl-C: one line says what was spent and what was written until then."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from command_line import FIT, PUBLIC, SIMULATE, Command, tree
-from fastlloyd.base import files
 from fastlloyd.cli import results
 from fastlloyd.mechanisms import central
 
@@ -77,7 +77,7 @@ def test_after_a_run_the_line_says_whether_the_result_is_kept(
         (here / "result").mkdir()
         monkeypatch.setattr(results, "show", _interrupt)
     else:
-        monkeypatch.setattr(files.os, "fsync", _interrupt)
+        monkeypatch.setattr(os, "fsync", _interrupt)
     code, _, err = fastlloyd(*COMMANDS[name])
     assert code == 130
     assert err.startswith("Interrupted. The run was over, and its epsilon is spent. No ledger")
