@@ -72,7 +72,7 @@ class Trial:
         self.chosen, self.measured, self.below = list[int](), list[int](), list[list[str]]()
         self.error: DataError | None = None
         self.is_alone = True
-        self._is_broken = False
+        self._is_broken = self._is_empty = False
         self._path, self._wanted = path, wanted
         self._coming, self._splitter = begun(path, reading, wanted.layout, coming)
         self._rows: Iterator[Row] = iter(())
@@ -120,9 +120,10 @@ class Trial:
             used = [*self.chosen, *(i for i, name in enumerate(names) if name == wanted.unit)]
             self.first = misplaced(first, used)
         self.measured = [i for i in self.chosen if names[i] not in wanted.text_columns]
-        if not head and (first.is_header or (first.doubt and not self._fits(self._cells))):
+        # a header alone fits: with one more record, this reading could be the only one
+        self._is_empty = first.is_header and not head
+        if not head and first.doubt and not self._fits(self._cells):
             self.check()
-            raise DataError(f"{self._path}: the file has a header and no records")
 
     def _head(self) -> list[Row]:
         """Return some rows below the first one. A row that cannot be split ends them."""
@@ -177,6 +178,8 @@ class Trial:
     def check(self) -> None:
         """Raise DataError if the first lines are not clear. A message shows nothing of them."""
         check_header(self.first, self._path, self.line)
+        if self._is_empty:
+            raise DataError(f"{self._path}: the file has a header and no records")
         if self.first.is_header:
             self.check_second_header(self.measured)
 

@@ -159,6 +159,7 @@ def test_the_only_reading_that_fits_all_lines_is_taken(
         ("7\n34\t5\n", None, None),
         ("7\n5\t\n", None, None),
         ("1,5;2,5\n1.5;2\n", None, None),
+        ("1\t1,5\t1\n", None, "separator"),  # a record with tabs, or a header with commas
     ],
 )
 def test_a_file_that_no_reading_or_several_readings_fit_is_refused(
