@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fastlloyd.federation.protocol.server import ServerSession
     from fastlloyd.mechanisms.catalogue import read_mechanism
     from fastlloyd.mechanisms.mechanism import Mechanism
+    from fastlloyd.records.recipe import Recipe
 
 __all__ = [
     "ClientSession",
@@ -43,6 +44,7 @@ __all__ = [
     "NoisyResultWarning",
     "Plan",
     "PrivacyLeakWarning",
+    "Recipe",
     "ServerSession",
     "SuLloyd",
     "UncountedFitWarning",
@@ -73,6 +75,7 @@ _HOME = {
     "Domain": "fastlloyd.clustering.domain",
     "Mechanism": "fastlloyd.mechanisms.mechanism",
     "Plan": "fastlloyd.federation.plan.plan",
+    "Recipe": "fastlloyd.records.recipe",
     "ServerSession": "fastlloyd.federation.protocol.server",
     "check_private_pipeline": "fastlloyd.estimators.pipelines",
     "dataset": "fastlloyd.estimators.charging",

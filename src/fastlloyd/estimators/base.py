@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.names import NAME, choose, listing, shown
-from fastlloyd.clustering import kernels
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import (
@@ -34,7 +33,13 @@ from fastlloyd.errors import (
     UncountedFitWarning,
     WeakGuaranteeWarning,
 )
-from fastlloyd.jobs.choices import FROM_DATA, PRIVATE, ClusteringChoices
+from fastlloyd.jobs.choices import (
+    FROM_DATA,
+    PRIVATE,
+    ClusteringChoices,
+    RecipeFeatures,
+    StatedBounds,
+)
 from fastlloyd.jobs.fit import FitRequest, PreparedFit
 from fastlloyd.jobs.source import ArrayRecords, CollectionSource, TableSource
 from fastlloyd.mechanisms import uncertainty
@@ -46,6 +51,7 @@ from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation
 from fastlloyd.records.bounds import Bounds, given_bounds
 from fastlloyd.records.columns import numbered
+from fastlloyd.records.recipe import Recipe
 from fastlloyd.reports import figures, pictures
 from fastlloyd.reports.facts import said, sentence
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
@@ -68,7 +74,17 @@ try:
         is_to_be_said,
     )
     from fastlloyd.estimators.groups import person_ids
-    from fastlloyd.estimators.predicting import Predicting
+    from fastlloyd.estimators.predicting import NO_RECORD, Predicting
+    from fastlloyd.estimators.recipes import (
+        groups_of,
+        in_columns,
+        in_memory,
+        note_columns,
+        outside_of,
+        raw_records,
+        stated_parameters,
+        using_of,
+    )
     from fastlloyd.estimators.state import EstimatorState, Spent, hidden
     from fastlloyd.estimators.validation import (
         check_numbers,
@@ -134,13 +150,15 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         folder = path if path.is_dir() else path.parent
         sealed = SealedSettings.read(folder, m, stored.plan)
         statement = stored_statement(folder, sealed)
-        has_names = list(m.domain.features) != numbered(m.n_features)
+        using = using_of(None, m.domain)
+        names = m.domain.features if using is None else using.names
+        has_names = list(names) != numbered(m.n_features)
         model = cls(**cls._parameters(m, has_names=has_names))
         model.mechanism_ = m
         model._plan, model._first = sealed.plan, sealed.first
         model.privacy_spent_ = statement
         model._centroids, model._split = stored.centroids, stored.split
-        model.cluster_centers_ = m.domain.from_grid(stored.centroids)
+        model.cluster_centers_ = in_columns(m.domain, m.domain.from_grid(stored.centroids))
         model.cluster_centers_std_ = stored.standard_errors
         model.cluster_status_ = stored.status
         model.interval_radius_, model.means_beyond_ = stored.radius, stored.beyond
@@ -149,9 +167,9 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         if (loss := statement["loss_estimate"]) is not None:
             model.noisy_loss_, model.noisy_loss_std_ = loss["value"], loss["standard_error"]
         model.n_iter_ = m.n_iterations
-        model.n_features_in_ = m.n_features
+        model.n_features_in_ = len(names)
         if has_names:
-            model.feature_names_in_ = np.array(m.domain.features, dtype=object)
+            model.feature_names_in_ = np.array(names, dtype=object)
         model._n_features_out = m.n_clusters
         return model
 
@@ -172,7 +190,8 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
             "n_clusters": m.n_clusters,
             "epsilon": 1.0 if m.noise is Noise.NONE else m.epsilon,
             "delta": m.delta if m.noise is Noise.GAUSSIAN else None,
-            "bounds": bounds,
+            "bounds": bounds if m.domain.recipe is None else None,
+            "recipe": None if m.domain.recipe is None else Recipe(features=m.domain.recipe),
             "n_records": m.n_records,
             "random_state": int(m.public_seed, 16),
             "n_expected": m.n_expected,
@@ -201,17 +220,18 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         drawn = Picture.of(
             self.mechanism_,
             private=self.privacy_spent_["private"],
-            records=(
-                None
-                if X is None
-                else np.asarray(validate_records(self, X, reset=False), dtype=np.float64)
-            ),
-            centroids=self.cluster_centers_,
+            records=None if X is None else self._drawn(X),
+            centroids=self.mechanism_.domain.from_grid(self._centroids),
             errors=self.cluster_centers_std_,
             settled=self.cluster_status_ == Status.SETTLED.value,
             noisy_counts=self.noisy_counts_,
         )
         return pictures.figure_of(drawn, "the picture", figures.ON_SCREEN)
+
+    def _drawn(self, X: ArrayLike) -> FloatArray:
+        if (records := self._raw(X)) is not None:
+            return records.values
+        return np.asarray(validate_records(self, X, reset=False), dtype=np.float64)
 
     # scikit-learn passes y
     def fit(
@@ -269,11 +289,29 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         """Fit this new copy of the estimator, and return the warnings that the caller
         must issue.
         """
-        check_numbers(vars(self))
-        account = account_of(self.dataset, self.__dict__.get(BELONGS_TO, NOT_KNOWN), self._name)
-        persons = self._persons(groups)
-        records = self._records(X, groups)
-        request = FitRequest(records=records, choices=self._choices(persons), account=account)
+        stated = self._stated()
+        check_numbers(vars(stated))
+        account = account_of(stated.dataset, self.__dict__.get(BELONGS_TO, NOT_KNOWN), self._name)
+        using = None if is_collection(X) else using_of(self.recipe)
+        if using is not None:
+            X = in_memory(X)
+            if groups is None:
+                is_person = stated.unit not in (None, "record")
+                groups = groups_of(X, using, is_person=is_person)
+        persons = stated._persons(groups)  # noqa: SLF001 - of a copy
+        rows = None if using is None else raw_records(X, using, groups)
+        if rows is None or using is None:
+            records = self._records(X, groups)
+        else:
+            note_columns(self, X, using)
+            source = ArrayRecords(rows.values, rows.columns, rows.ids, refuse_not_finite)
+            records = TableSource(source, drops_records=using.drops_records)
+        request = FitRequest(
+            records=records,
+            choices=stated._choices(persons),  # noqa: SLF001
+            account=account,
+            outside=outside_of(self.recipe),
+        )
         try:
             prepared = request.prepare()
             self._warn_before(prepared)
@@ -283,11 +321,10 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
         m = fit.mechanism
-        if isinstance(fit.source, TableSource) and fit.source.grid is not None:
-            self.labels_ = kernels.assign(
-                fit.source.grid, fit.clustering.centroids, limits=m.domain.half_widths
-            ).astype(np.int32)
         doubts = [*hidden(fit.first), *self._found(m, fit.clustering)]
+        if isinstance(fit.source, TableSource) and fit.source.grid is not None:
+            labels = self._labels(fit.source.grid)
+            self.labels_ = labels if rows is None else rows.by_row(labels, NO_RECORD)
         self._plan, self._first = None, None if fit.first is None else fit.first.mechanism
         data_set = None if account is None else account.dataset.name
         self._spent = Spent(m, fit.first, data_set, self.interval_radius_)
@@ -313,7 +350,8 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         noise = noise_deviation(mechanism)
         found = uncertainty.assess(mechanism, clustering, noise)
         self.mechanism_ = mechanism
-        self.cluster_centers_ = mechanism.domain.from_grid(clustering.centroids)
+        domain = mechanism.domain
+        self.cluster_centers_ = in_columns(domain, domain.from_grid(clustering.centroids))
         self.cluster_centers_std_ = found.errors
         self.cluster_status_ = np.array([status.value for status in found.status])
         self.interval_radius_, self.means_beyond_ = found.radius, found.beyond
@@ -346,7 +384,8 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         """
         check_is_fitted(self)
         domain = self.mechanism_.domain
-        return np.array([domain.lower, domain.upper], dtype=np.float64).T
+        ends = np.array([domain.lower, domain.upper], dtype=np.float64)
+        return in_columns(domain, ends).T
 
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
         """Cluster the records as `fit` does, and return `labels_`. The labels are NOT PRIVATE.
@@ -359,6 +398,17 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
     def _fraction_bits(self) -> int:
         """Return the default number of fraction bits."""
         return 16
+
+    def _stated(self) -> Self:
+        """Return this estimator, or a copy whose parameters at their default are the recipe's.
+
+        Raises PlanError if the recipe cannot be used.
+        """
+        if self.recipe is None:
+            return self
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__ | stated_parameters(self, self.recipe))
+        return copy
 
     def _records(self, X: Any, groups: Any) -> TableSource | CollectionSource:
         """Return the records as a source for a job, after a check of their types.
@@ -437,7 +487,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         bits = self._fraction_bits() if self.fraction_bits is None else int(self.fraction_bits)
         return ClusteringChoices(
             n_clusters=self.n_clusters,
-            bounds=FROM_DATA if self.bounds is None else self.bounds,
+            bounds=self._bounds(),
             value_range=self.value_range,
             n_records=FROM_DATA if self.n_records is None else self.n_records,
             epsilon=None if noise is Noise.NONE else self.epsilon,
@@ -452,6 +502,11 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
             loss_share=None if noise is Noise.NONE else self.loss_share,
             **{"algorithm": self._algorithm} | own,
         )
+
+    def _bounds(self) -> StatedBounds:
+        if self.recipe is not None:
+            return RecipeFeatures(self.recipe.features)
+        return FROM_DATA if self.bounds is None else self.bounds
 
     def _own_choices(self) -> dict[str, Any]:
         """Return the choices that only this kind of estimator has."""

@@ -28,6 +28,7 @@ from fastlloyd.mechanisms.lloyd.algorithm import (
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
+from fastlloyd.records.recipe import Recipe
 
 
 class FastLloyd(Estimator):
@@ -118,15 +119,25 @@ class FastLloyd(Estimator):
         Name of the data set in your ledger. The ledger counts every `fit` under this name, also
         those of clones and grid searches, and refuses a `fit` that exceeds the limits of the data
         set (docs/how-to/ledger.md). None does not count the fit.
+    recipe : Recipe, default=None
+        Recipe from the columns of a raw table to features, instead of bounds
+        (`fastlloyd.Recipe.load`). `fit`, `predict`, `transform` and `score` then take the raw table
+        with the columns that the recipe names. Parameters left at their default take the values of
+        the recipe, and the class decides the algorithm. With unit "person", or per_person, the
+        column unit_column of the recipe has the ids, unless `fit` is given `groups`. A row that a
+        gap drops has the label -1. A pickle contains the whole recipe, also its local part.
 
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units, numbered by noisy count, the largest first. They contain noise.
+        With a recipe, a feature with a logarithm has its typical value, and a date is a number of
+        days since 1 January 1970.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
         Standard error of each coordinate of the centroids, in original units. It covers the noise,
         and moves of a centroid that were shortened or are not finished (`uncertainty.assess`). 0
-        without noise, NaN if a centroid stayed. Computed from noisy answers.
+        without noise, NaN if a centroid stayed. Computed from noisy answers. Of a feature with a
+        logarithm it is the error of the logarithm, and so are interval_radius_ and means_beyond_.
     cluster_status_ : str ndarray (n_clusters,)
         Reliability of each centroid. "settled": its interval can be relied on. "moving": the
         centroid may still move, or its records may form several groups. "few": the cluster may have
@@ -216,6 +227,7 @@ class FastLloyd(Estimator):
         unit: str | None = None,
         value_range: Limits = None,
         dataset: str | None = None,
+        recipe: Recipe | None = None,
     ) -> None:
         self.n_clusters, self.epsilon, self.delta, self.bounds, self.n_records = (
             n_clusters,
@@ -243,11 +255,12 @@ class FastLloyd(Estimator):
             clipping,
             noise,
         )
-        self.fraction_bits, self.unit, self.value_range, self.dataset = (
+        self.fraction_bits, self.unit, self.value_range, self.dataset, self.recipe = (
             fraction_bits,
             unit,
             value_range,
             dataset,
+            recipe,
         )
 
     def _own_choices(self) -> dict[str, Any]:
@@ -383,15 +396,25 @@ class MomentLloyd(Estimator):
         Name of the data set in your ledger. The ledger counts every `fit` under this name, also
         those of clones and grid searches, and refuses a `fit` that exceeds the limits of the data
         set (docs/how-to/ledger.md). None does not count the fit.
+    recipe : Recipe, default=None
+        Recipe from the columns of a raw table to features, instead of bounds
+        (`fastlloyd.Recipe.load`). `fit`, `predict`, `transform` and `score` then take the raw table
+        with the columns that the recipe names. Parameters left at their default take the values of
+        the recipe, and the class decides the algorithm. With unit "person", or per_person, the
+        column unit_column of the recipe has the ids, unless `fit` is given `groups`. A row that a
+        gap drops has the label -1. A pickle contains the whole recipe, also its local part.
 
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units, numbered by noisy count, the largest first. They contain noise.
+        With a recipe, a feature with a logarithm has its typical value, and a date is a number of
+        days since 1 January 1970.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
         Standard error of each coordinate of the centroids, in original units. It covers the noise,
         and moves of a centroid that were shortened or are not finished (`uncertainty.assess`). 0
-        without noise, NaN if a centroid stayed. Computed from noisy answers.
+        without noise, NaN if a centroid stayed. Computed from noisy answers. Of a feature with a
+        logarithm it is the error of the logarithm, and so are interval_radius_ and means_beyond_.
     cluster_status_ : str ndarray (n_clusters,)
         Reliability of each centroid. "settled": its interval can be relied on. "moving": the
         centroid may still move, or its records may form several groups. "few": the cluster may have
@@ -485,6 +508,7 @@ class MomentLloyd(Estimator):
         unit: str | None = None,
         value_range: Limits = None,
         dataset: str | None = None,
+        recipe: Recipe | None = None,
     ) -> None:
         self.n_clusters, self.epsilon, self.delta, self.bounds, self.n_records = (
             n_clusters,
@@ -499,9 +523,10 @@ class MomentLloyd(Estimator):
             estimate_loss,
             loss_share,
         )
-        self.fraction_bits, self.unit, self.value_range, self.dataset = (
+        self.fraction_bits, self.unit, self.value_range, self.dataset, self.recipe = (
             fraction_bits,
             unit,
             value_range,
             dataset,
+            recipe,
         )

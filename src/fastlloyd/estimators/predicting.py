@@ -14,25 +14,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.clustering import kernels
+from fastlloyd.estimators.recipes import groups_of, in_memory, raw_records, using_of
 from fastlloyd.estimators.validation import on_grid, validate_records
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.records.recipe import Recipe
+from fastlloyd.records.recipe_frames import FrameRecords
+
+NO_RECORD = -1
+"""Label of a row that a gap drops, by the recipe."""
 
 
 class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
     """Methods of a fitted estimator that read records again. Their results are NOT PRIVATE."""
 
     mechanism_: Mechanism
+    # of models that were pickled before there were recipes
+    recipe: Recipe | None = None
     _centroids: IntArray
 
     def predict(self, X: ArrayLike) -> IntArray:
         """Return the index of the centroid nearest to each record, int32 (n_samples,). NOT PRIVATE.
 
-        Distances are those of the scaled domain.
+        Distances are those of the scaled domain. A row that a gap drops by the recipe has -1.
         """
-        grid = self._grid(X)
-        return kernels.assign(
-            grid, self._centroids, limits=self.mechanism_.domain.half_widths
-        ).astype(np.int32)
+        grid, records = self._grid(X)
+        labels = self._labels(grid)
+        return labels if records is None else records.by_row(labels, NO_RECORD)
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the distance of each record from each centroid, float64 (n_samples, n_clusters).
@@ -40,24 +47,25 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
 
         Distances are in the scaled domain. The unit is half the width of a feature's bounds, or of
         the widest feature with scaling="common". The nearest centroid is the one that `predict`
-        returns.
+        returns. A row that a gap drops by the recipe has NaN.
         """
-        grid = self._grid(X)
+        grid, records = self._grid(X)
         distances = np.empty((len(grid), len(self._centroids)))
         for start, stop, squared in self._squared_distances(grid):
             distances[start:stop] = np.sqrt(squared) / 2**self.mechanism_.domain.fraction_bits
-        return distances
+        return distances if records is None else records.by_row(distances, np.nan)
 
     # scikit-learn passes y
     def score(self, X: ArrayLike, y: object = None, **unknown: object) -> float:  # noqa: ARG002
         """Return minus the sum of squared distances to the nearest centroid in the scaled domain.
 
-        The sum is exact for X, so it is NOT PRIVATE.
+        The sum is exact for X, so it is NOT PRIVATE. With a recipe it is over the records that the
+        recipe makes of the rows.
         """
         self._refuse("score", unknown)
         loss = sum(
             float(squared.min(axis=1).sum())
-            for _, _, squared in self._squared_distances(self._grid(X))
+            for _, _, squared in self._squared_distances(self._grid(X)[0])
         )
         return -loss / float(4**self.mechanism_.domain.fraction_bits)
 
@@ -81,8 +89,26 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
         for start, stop in kernels.blocks(len(grid), max(self._centroids.shape), None):
             yield start, stop, kernels.squared_distances(grid[start:stop], self._centroids)
 
-    def _grid(self, X: ArrayLike) -> GridArray:
+    def _labels(self, grid: GridArray) -> IntArray:
+        """Return the number of the centroid nearest to each grid point, int32 (n,)."""
+        limits = self.mechanism_.domain.half_widths
+        return kernels.assign(grid, self._centroids, limits=limits).astype(np.int32)
+
+    def _grid(self, X: ArrayLike) -> tuple[GridArray, FrameRecords | None]:
+        """Return the records as grid points, and the record of each row, or None if each row is
+        one.
+        """
         check_is_fitted(self)
-        return on_grid(
-            self.mechanism_.domain, validate_records(self, X, reset=False, ensure_all_finite=False)
-        )[0]
+        domain = self.mechanism_.domain
+        if (records := self._raw(X)) is not None:
+            return on_grid(domain, records.values)[0], records
+        values = validate_records(self, X, reset=False, ensure_all_finite=False)
+        return on_grid(domain, values)[0], None
+
+    def _raw(self, X: ArrayLike) -> FrameRecords | None:
+        """Return the records of a raw table by the recipe of the fit, or None without a recipe."""
+        using = using_of(self.recipe, self.mechanism_.domain)
+        if using is None:
+            return None
+        table = in_memory(X)
+        return raw_records(table, using, groups_of(table, using, is_person=False))

@@ -34,6 +34,7 @@ from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.suggestion import NoisyVotes, Split, clearest_split
 from fastlloyd.mechanisms.two_stages import FirstStage
+from fastlloyd.records.recipe import Recipe
 from fastlloyd.reports.bounds_result import both_stages
 from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.outside import COVERS_ESTIMATOR, THIS_ESTIMATOR
@@ -99,8 +100,8 @@ class EstimatorState(BaseEstimator):
         of the records.
 
         The state names no class, because classes may move. The settings become the text of
-        `mechanism.toml`, and the privacy statement becomes a dict. The noisy votes are replaced by
-        the numbers of groups that they show.
+        `mechanism.toml`, the recipe that of a recipe file, and the privacy statement becomes a
+        dict. The noisy votes are replaced by the numbers of groups that they show.
         """
         state: dict[str, Any] = {
             name: value
@@ -110,6 +111,8 @@ class EstimatorState(BaseEstimator):
         account = passed_on(self.__dict__.get(BELONGS_TO, NOT_KNOWN))
         if account != NOT_KNOWN:
             state[BELONGS_TO] = state_of(account) if isinstance(account, BudgetAccount) else None
+        if isinstance(recipe := state.get("recipe"), Recipe):
+            state["recipe"] = recipe.to_toml()
         if "mechanism_" in state:
             state |= {
                 "mechanism_": self.mechanism_.to_toml(),
@@ -126,6 +129,8 @@ class EstimatorState(BaseEstimator):
         Raises DataError if the privacy statement contradicts the settings.
         """
         read = dict(state)
+        if isinstance(recipe := read.get("recipe"), str):
+            read["recipe"] = Recipe.from_toml(recipe)
         if BELONGS_TO in read:
             kept = read[BELONGS_TO]
             read[BELONGS_TO] = Nowhere(os.getpid()) if kept is None else account_of_state(kept)

@@ -50,8 +50,7 @@ def validate_records(
     a value of X, and for a column whose declared type is not a number (`records.declared`).
     """
     refuse_collection(X)
-    if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
-        raise DataError("X is a LazyFrame of Polars, which has no records yet; pass X.collect()")
+    refuse_lazy_frame(X)
     if issparse(X):
         return np.asarray(validate_data(estimator, X, reset=reset))  # which refuses it
     frame = guarded(lambda: frame_of(X), "X")
@@ -141,6 +140,12 @@ def refuse_collection(X: Any) -> None:
         )
 
 
+def refuse_lazy_frame(X: Any) -> None:
+    """Raise DataError if X is a LazyFrame of Polars, which has no records yet."""
+    if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
+        raise DataError("X is a LazyFrame of Polars, which has no records yet; pass X.collect()")
+
+
 def _refuse_names(names: list[Any], index: frozenset[str]) -> None:
     """Raise DataError if a column name is repeated, or names an index.
 
@@ -205,13 +210,16 @@ def on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, OutsideMar
 RandomState = int | np.random.RandomState
 
 
-def public_seed(random_state: RandomState | None) -> PublicSeed:
+def public_seed(random_state: RandomState | PublicSeed | None) -> PublicSeed:
     """Return the seed of the public random choices. The noise never depends on it.
 
-    random_state : an integer, a RandomState that supplies 32 bytes, or None for a new seed.
+    random_state : an integer, a RandomState that supplies 32 bytes, the seed of a recipe, or None
+        for a new seed.
 
     Raises PlanError for anything else.
     """
+    if isinstance(random_state, PublicSeed):
+        return random_state
     if random_state is None:
         return PublicSeed(os.urandom(32))
     if isinstance(random_state, numbers.Integral):

@@ -43,8 +43,9 @@ class DayCells:
         unit, count = np.datetime_data(times.dtype)
         if unit not in _UNITS_OF_A_DAY:
             times, unit, count = times.astype("datetime64[s]"), "s", 1
-        ticks = times.astype(np.int64) * count
-        return cls(np.where(np.isnat(times), np.nan, ticks / _UNITS_OF_A_DAY[unit]))
+        # a whole day and a part of it, so that the sum is that of a date in text
+        days, part = np.divmod(times.astype(np.int64) * count, _UNITS_OF_A_DAY[unit])
+        return cls(np.where(np.isnat(times), np.nan, days + part / _UNITS_OF_A_DAY[unit]))
 
 
 def day_cells(array: Any, name: str, source: str) -> DayCells:

@@ -92,7 +92,7 @@ _SPELLED = [
         r"object\b": Holds.OBJECTS,
     }.items()
 ]
-_GONE = ("NoneType", "NAType")  # of Python and pandas
+GONE = ("NoneType", "NAType")  # of Python and pandas
 
 
 def content(declared: Any) -> Content:
@@ -119,7 +119,7 @@ def numbers_in(cells: Iterable[Any]) -> tuple[npt.NDArray[np.float64] | None, Co
     """
     cells = list(cells)
     kinds = set(map(type, cells))
-    there = [kind for kind in kinds if kind.__name__ not in _GONE]
+    there = [kind for kind in kinds if kind.__name__ not in GONE]
     found = {_of_cell(kind) for kind in there}
     for holds in _WORST_FIRST:
         if holds in found:

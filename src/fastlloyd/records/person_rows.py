@@ -33,7 +33,7 @@ def persons_of(file: RecordFile, using: Using) -> Table:
 
     Raises DataError for a person without a value where the recipe refuses it.
     """
-    values, _, names = _persons(file, using)
+    values, _, names = records_of_persons(file, using)
     kept = np.logical_not(np.isnan(values).any(axis=1))
     if not kept.any():
         raise DataError(f"{file.source}: every person has a gap that drops the record")
@@ -53,14 +53,17 @@ def rows_of_persons(file: RecordFile, using: Using) -> Iterator[FloatArray]:
 
     The parameters and errors are those of `persons_of`.
     """
-    values, persons, _ = _persons(file, using)
+    values, persons, _ = records_of_persons(file, using)
     yield values[persons]
 
 
-def _persons(
+def records_of_persons(
     file: RecordFile, using: Using
 ) -> tuple[FloatArray, npt.NDArray[np.int64], list[bytes]]:
-    """Return the record of each person, the number of each row's person, and the ids."""
+    """Return the record of each person, the number of each row's person, and the ids.
+
+    A record that a gap drops has NaN. The parameters and errors are those of `persons_of`.
+    """
     rows, ids = _all_rows(file)
     persons, names = _numbered(ids.texts())
     by_person = np.argsort(persons, kind="stable")

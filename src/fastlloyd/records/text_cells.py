@@ -31,8 +31,8 @@ class TextCells:
     codes: npt.NDArray[np.int32]
 
     @classmethod
-    def of(cls, cells: Iterable[str], words: frozenset[str] = frozenset()) -> TextCells:
-        """Return cells as they stand in a file.
+    def of(cls, cells: Iterable[str | None], words: frozenset[str] = frozenset()) -> TextCells:
+        """Return cells as they stand in a file, or None for a missing cell.
 
         words : stripped words in lower case that stand for a missing cell, besides the usual ones.
         """

@@ -1,0 +1,168 @@
+"""Recipes in estimators: parameters that a recipe states, and records of raw tables."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.names import shown
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.grid_records import Outside
+from fastlloyd.errors import PlanError
+from fastlloyd.estimators.groups import person_ids
+from fastlloyd.estimators.validation import refuse_collection, refuse_lazy_frame
+from fastlloyd.jobs.choices import seed_of
+from fastlloyd.records.in_memory import frame_of, guarded, taken_over
+from fastlloyd.records.recipe import Here, Recipe
+from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
+from fastlloyd.records.recipe.rows import Using
+from fastlloyd.records.recipe_frames import FrameRecords, cells_of_column, frame_records
+
+_CALLED: Final = {"loss": "estimate_loss", "iterations": "n_iter", "public_seed": "random_state"}
+# of the job, of studies of several organisations, or said by the class of the estimator
+_NO_PARAMETERS: Final = frozenset(
+    {"unit", "unit_name", "max_clients_per_person", "outside", "algorithm"}
+)
+
+
+def stated_parameters(model: BaseEstimator, recipe: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator that a recipe states, as far as the estimator has their
+    default.
+
+    Raises PlanError if `recipe` is no recipe, if bounds are given too, or if the estimator lacks a
+    parameter that the recipe states.
+    """
+    if not isinstance(recipe, Recipe):
+        raise PlanError(
+            f"recipe is {shown(recipe)}; expected a fastlloyd.Recipe, such as"
+            " fastlloyd.Recipe.load('recipe.toml')",
+            field="recipe",
+        )
+    given, defaults = model.get_params(deep=False), _defaults(model)
+    for name in ("bounds", "value_range"):
+        if given[name] is not None:
+            raise PlanError(
+                f"{name} and recipe are both given; bounds stand in the recipe, with each feature:"
+                f" leave out {name}",
+                field=name,
+            )
+    found = dict(_from_tables(recipe))
+    for name in found.keys() - given.keys():
+        raise PlanError(
+            f"the recipe states {name}, which {type(model).__name__} does not have; leave it out,"
+            " or take another estimator",
+            code=UNUSABLE_RECIPE,
+            field=name,
+        )
+    return {
+        name: value for name, value in found.items() if _is_default(given[name], defaults[name])
+    }
+
+
+def _from_tables(recipe: Recipe) -> Iterator[tuple[str, Any]]:
+    for name, value in (*recipe.privacy.items(), *recipe.clustering.items()):
+        if name not in _NO_PARAMETERS:
+            yield _CALLED.get(name, name), seed_of(value) if name == "public_seed" else value
+    unit = recipe.privacy.get("unit")
+    if unit is not None:
+        yield "unit", recipe.privacy.get("unit_name", unit) if unit == "person" else unit
+    if recipe.here.dataset is not None:
+        yield "dataset", recipe.here.dataset
+
+
+def _defaults(model: BaseEstimator) -> Mapping[str, Any]:
+    signature = inspect.signature(type(model).__init__)
+    return {name: each.default for name, each in signature.parameters.items()}
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and bool(value == default))
+
+
+def outside_of(recipe: Recipe | None) -> str:
+    """Return the treatment of values outside the bounds that a recipe states, or the default."""
+    default = Outside.CLIP.value
+    return default if recipe is None else str(recipe.privacy.get("outside", default))
+
+
+def using_of(recipe: Any, domain: Domain | None = None) -> Using | None:
+    """Return the features of a recipe and where their columns are, or None without a recipe.
+
+    domain : domain of a fit, whose features then count, or None before a fit.
+    """
+    here = recipe.here if isinstance(recipe, Recipe) else Here()
+    if domain is not None:
+        return None if domain.recipe is None else Using(features=domain.recipe, here=here)
+    return None if recipe is None else Using(features=recipe.features, here=here)
+
+
+def groups_of(X: Any, using: Using, *, is_person: bool) -> Any:
+    """Return the column of a table with the id of each row's person, or None if none is needed.
+
+    is_person : whether persons are protected. Their ids are also needed if the recipe puts the rows
+        of a person together.
+
+    Raises DataError if the table lacks the column, and PlanError if the recipe does not name it.
+    """
+    if not (is_person or using.is_per_person):
+        return None
+    name = using.here.unit_column
+    if name is None:
+        why = "puts the rows of a person together" if using.is_per_person else "protects persons"
+        raise PlanError(
+            f"the recipe {why}, which needs the id of each row's person; name the column of the ids"
+            " as unit_column in [here], or pass groups to fit",
+            field="unit_column",
+        )
+    return cells_of_column(X, name)
+
+
+def raw_records(X: Any, using: Using, groups: Any = None) -> FrameRecords:
+    """Return the records of a raw table by a recipe.
+
+    X : data frame, table of Arrow, or array of numbers with the recipe's columns.
+    groups : id of the person of each row, or None.
+
+    Raises DataError. No message shows a cell.
+    """
+    X = in_memory(X)
+    ids = None if groups is None else person_ids(groups, guarded(lambda: len(X), "X"), X)
+    return frame_records(X, using, ids)
+
+
+def in_memory(X: Any) -> Any:
+    """Return a table in memory, which can be read more than once. Raises DataError."""
+    refuse_collection(X)
+    refuse_lazy_frame(X)
+    return taken_over(X)
+
+
+def note_columns(model: Any, X: Any, using: Using) -> None:
+    """Store the number and the names of the columns that the recipe reads, as scikit-learn does.
+
+    model : estimator or transformer that is fitted.
+    """
+    model.n_features_in_ = len(using.names)
+    has_names = hasattr(X, "columns") or guarded(lambda: frame_of(X), "X") is not None
+    if has_names:
+        model.feature_names_in_ = np.array(using.names, dtype=object)
+    else:
+        model.__dict__.pop("feature_names_in_", None)
+
+
+def in_columns(domain: Domain, values: FloatArray) -> FloatArray:
+    """Return numbers that are clustered, (n, n_features), in the units of the columns.
+
+    The centre of a logarithm becomes the typical value, and a date stays a number of days since 1
+    January 1970.
+    """
+    if domain.recipe is None:
+        return values
+    columns = Using(features=domain.recipe).columns
+    scaled = [each.scale.to_column(values[:, i]) for i, each in enumerate(columns)]
+    return np.stack(scaled, axis=1)
