@@ -304,7 +304,9 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
             records = self._records(X, groups)
         else:
             note_columns(self, X, using)
-            source = ArrayRecords(rows.values, rows.columns, rows.ids, refuse_not_finite)
+            source = ArrayRecords(
+                rows.values, rows.columns, rows.ids, refuse_not_finite, rows.place
+            )
             records = TableSource(source, drops_records=using.drops_records)
         request = FitRequest(
             records=records,

@@ -207,6 +207,7 @@ class ArrayRecords:
     columns : names of the columns.
     ids : id of each row's person, or None.
     check_finite : function that raises DataError for NaN or infinite values.
+    place : function that returns the position of a record, for messages, given its number from 1.
     """
 
     n_ahead, dropped, others, source = 0, 0, (), "X"
@@ -217,9 +218,10 @@ class ArrayRecords:
         columns: Sequence[str],
         ids: list[bytes] | None,
         check_finite: Callable[[NDArray[Any]], None],
+        place: Callable[[int], str] = numbered,
     ) -> None:
         self.values, self.columns, self.ids = values, tuple(columns), ids
-        self._check_finite = check_finite
+        self._check_finite, self.place = check_finite, place
 
     @property
     def n_rows(self) -> int:
@@ -237,13 +239,6 @@ class ArrayRecords:
     def check(self, block: Any, _first: int, /) -> None:
         """Raise DataError if a value of the block is not finite."""
         self._check_finite(block)
-
-    def place(self, record: int, /) -> str:
-        """Return the position of a record, for messages.
-
-        record : number of the record, from 1.
-        """
-        return numbered(record)
 
 
 class TableSource:

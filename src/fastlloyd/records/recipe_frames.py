@@ -24,7 +24,7 @@ from fastlloyd.records.person_rows import records_of_persons
 from fastlloyd.records.reader import Missing, Reader
 from fastlloyd.records.recipe.rows import RecipeReader, Using
 from fastlloyd.records.record_file import RecordFile
-from fastlloyd.records.table import ColumnBlock
+from fastlloyd.records.table import ColumnBlock, numbered
 from fastlloyd.records.text_cells import CellBlock
 
 
@@ -42,6 +42,13 @@ class FrameRecords(NamedTuple):
     of_rows: npt.NDArray[np.int64]
     ids: list[bytes] | None
     columns: tuple[str, ...]
+
+    def place(self, record: int, /) -> str:
+        """Return the position of a record's first row, for messages.
+
+        record : number of the record, from 1.
+        """
+        return numbered(int(np.argmax(self.of_rows == record - 1)) + 1)
 
     def by_row(self, values: npt.NDArray[Any], gone: Any) -> npt.NDArray[Any]:
         """Return the value of each row's record, (n_rows, ...).
