@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fastlloyd import FastLloyd, Lloyd, MomentLloyd
-from fastlloyd.errors import ClippedRecordsWarning, DataError, EngineError, PlanError
+from fastlloyd.errors import ClippedRecordsWarning, DataError, PlanError
 from fastlloyd.mechanisms.engines import dask
 from fastlloyd.mechanisms.engines.tasks import Tally
 from fastlloyd.testing import SeededNoise
@@ -145,21 +145,12 @@ def test_what_cannot_be_met_is_refused_in_a_sentence_that_quotes_no_cell(
     assert "\n" not in str(refused.value)
 
 
-def test_only_fit_takes_a_collection_and_only_with_a_cluster(client: Any) -> None:
+def test_only_fit_takes_a_collection() -> None:
     X = dd.from_pandas(frame(), npartitions=2)
     model = FastLloyd(2, **PUBLIC).fit(X)
     for method in (model.predict, model.transform, model.score, FastLloyd(2, **PUBLIC).fit_predict):
         with pytest.raises(DataError, match="which only fit accepts"):
             method(X)
-    distributed = importlib.import_module("distributed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            distributed,
-            "default_client",
-            lambda: (_ for _ in ()).throw(ValueError("No clients found")),
-        )
-        with pytest.raises(EngineError, match="connected to no cluster"):
-            FastLloyd(2, **PUBLIC).fit(X)
 
 
 def test_an_array_of_units_that_could_wrap_one_of_dask_is_an_array() -> None:

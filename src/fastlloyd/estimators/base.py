@@ -20,36 +20,26 @@ from numpy.typing import ArrayLike
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.names import NAME, choose, listing, shown
-from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.base.names import NAME, listing
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import (
     ClippedRecordsWarning,
     DataError,
     NoisyResultWarning,
-    PlanError,
     PrivacyLeakWarning,
     Problems,
     UncountedFitWarning,
     WeakGuaranteeWarning,
 )
-from fastlloyd.jobs.choices import (
-    FROM_DATA,
-    PRIVATE,
-    ClusteringChoices,
-    RecipeFeatures,
-    StatedBounds,
-)
 from fastlloyd.jobs.fit import FitRequest, PreparedFit
-from fastlloyd.jobs.source import ArrayRecords, CollectionSource, TableSource
+from fastlloyd.jobs.source import ArrayRecords, TableSource
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation
-from fastlloyd.records.bounds import Bounds, given_bounds
+from fastlloyd.records.bounds import Bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.recipe import Recipe
 from fastlloyd.reports import figures, pictures
@@ -73,7 +63,7 @@ try:
         heard,
         is_to_be_said,
     )
-    from fastlloyd.estimators.groups import person_ids
+    from fastlloyd.estimators.choosing import Choosing
     from fastlloyd.estimators.predicting import NO_RECORD, Predicting
     from fastlloyd.estimators.recipes import (
         groups_of,
@@ -82,16 +72,13 @@ try:
         note_columns,
         outside_of,
         raw_records,
-        stated_parameters,
         using_of,
     )
     from fastlloyd.estimators.state import EstimatorState, Spent, hidden
     from fastlloyd.estimators.validation import (
         check_numbers,
-        public_seed,
         refuse_collection,
         refuse_not_finite,
-        validate_collection,
         validate_records,
     )
 except Exception as error:  # noqa: BLE001 - a package may fail in any way
@@ -113,7 +100,7 @@ _CLIPPED = (
 _OF_ONE_FIT = "labels_", "_split", "noisy_loss_", "noisy_loss_std_", "privacy_spent_"
 
 
-class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
+class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predicting):
     """Base class of all estimators of private k-means. A subclass names its algorithm and adds
     parameters.
     """
@@ -396,123 +383,6 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         """
         refuse_collection(X)
         return np.asarray(super().fit_predict(X, y, **unknown))
-
-    def _fraction_bits(self) -> int:
-        """Return the default number of fraction bits."""
-        return 16
-
-    def _stated(self) -> Self:
-        """Return this estimator, or a copy whose parameters at their default are the recipe's.
-
-        Raises PlanError if the recipe cannot be used.
-        """
-        if self.recipe is None:
-            return self
-        copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__ | stated_parameters(self, self.recipe))
-        return copy
-
-    def _records(self, X: Any, groups: Any) -> TableSource | CollectionSource:
-        """Return the records as a source for a job, after a check of their types.
-
-        groups : id of the person of each row, or None.
-
-        Raises DataError for records or ids that cannot be used. Raises PlanError if a Dask
-        collection needs a public parameter that is missing.
-        """
-        if not is_collection(X):
-            values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
-            ids = None if groups is None else person_ids(groups, len(values), X)
-            records = ArrayRecords(values, self._columns, ids, refuse_not_finite)
-            return TableSource(records, has_names=self._names is not None)
-        if groups is not None:
-            raise DataError(
-                "groups cannot be used with a collection of Dask as X; pass both in memory, or"
-                " cluster files by `fastlloyd fit --unit-column`"
-            )
-        validate_collection(self, X)
-        source = CollectionSource(X, self._columns, has_names=self._names is not None)
-        if self.bounds is None:
-            source.extremes()  # which are not taken from records that are elsewhere
-        relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
-        if self.n_records is None and relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-            raise PlanError(
-                "n_records is missing: for a Dask collection X, state a round number above the"
-                " number of records"
-            )
-        return source
-
-    @property
-    def _columns(self) -> list[str]:
-        return self._names or [f"x{i}" for i in range(self.n_features_in_)]
-
-    @property
-    def _names(self) -> list[str] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else [str(name) for name in names]
-
-    def _persons(self, groups: object) -> Persons | None:
-        """Return the persons that the fit protects, or None if it protects single rows.
-
-        Raises PlanError if `unit` contradicts `groups`.
-        """
-        of_records = isinstance(self.unit, str) and self.unit == "record"
-        named = self.unit is not None and not of_records
-        if named and groups is None:
-            raise PlanError(
-                f"unit is {shown(self.unit)}, and fit was given no groups; pass groups, one id for"
-                " each row of X"
-            )
-        if of_records and groups is not None:
-            raise PlanError(
-                "unit is 'record', and fit was given groups; leave groups out, or pass"
-                " unit='person'"
-            )
-        if named and not isinstance(self.unit, str):
-            raise PlanError(
-                f"unit is {shown(self.unit)}; expected 'record', or a word for a person, such as"
-                " 'patient'"
-            )
-        return (
-            None if groups is None else Persons.called("person" if self.unit is None else self.unit)
-        )
-
-    def _choices(self, persons: Persons | None) -> ClusteringChoices:
-        """Return the parameters as choices for a job, without those that the algorithm ignores.
-
-        persons : persons that the fit protects, or None.
-        """
-        if isinstance(self.bounds, str) and self.bounds != PRIVATE:
-            given_bounds(self.bounds, self._names, self.n_features_in_)  # which refuses it
-        own = self._own_choices()
-        noise = self._algorithm.varied(**own.get("varied", {})).noise
-        bits = self._fraction_bits() if self.fraction_bits is None else int(self.fraction_bits)
-        return ClusteringChoices(
-            n_clusters=self.n_clusters,
-            bounds=self._bounds(),
-            value_range=self.value_range,
-            n_records=FROM_DATA if self.n_records is None else self.n_records,
-            epsilon=None if noise is Noise.NONE else self.epsilon,
-            delta=self.delta if noise is Noise.GAUSSIAN else None,
-            n_expected=self.n_expected,
-            neighboring_relation=self.neighboring_relation,
-            public_seed=public_seed(self.random_state),
-            persons=persons,
-            scaling=self.scaling,
-            fraction_bits=bits,
-            estimate_loss=self.estimate_loss,
-            loss_share=None if noise is Noise.NONE else self.loss_share,
-            **{"algorithm": self._algorithm} | own,
-        )
-
-    def _bounds(self) -> StatedBounds:
-        if self.recipe is not None:
-            return RecipeFeatures(self.recipe.features)
-        return FROM_DATA if self.bounds is None else self.bounds
-
-    def _own_choices(self) -> dict[str, Any]:
-        """Return the choices that only this kind of estimator has."""
-        return {}
 
     def __sklearn_tags__(self) -> Tags:
         """Return the tags of scikit-learn. An estimator with noise is not deterministic, whatever

@@ -16,7 +16,7 @@ import enum
 from typing import Any, ClassVar
 
 from fastlloyd.estimators.base import Estimator, Limits, plain
-from fastlloyd.estimators.validation import RandomState
+from fastlloyd.estimators.validation import Seed
 from fastlloyd.mechanisms.lloyd.algorithm import (
     FASTLLOYD,
     GLLOYD,
@@ -208,7 +208,7 @@ class FastLloyd(Estimator):
         delta: float | None = None,
         bounds: Limits = None,
         n_records: int | None = None,
-        random_state: RandomState | None = None,
+        random_state: Seed = None,
         n_expected: int | None = None,
         preset: str = "default",
         scaling: str = "per-feature",
@@ -498,7 +498,7 @@ class MomentLloyd(Estimator):
         delta: float | None = None,
         bounds: Limits = None,
         n_records: int | None = None,
-        random_state: RandomState | None = None,
+        random_state: Seed = None,
         n_expected: int | None = None,
         scaling: str = "per-feature",
         neighboring_relation: str = "add_or_remove_one",

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import shown
@@ -136,9 +138,14 @@ def raw_records(X: Any, using: Using, groups: Any = None) -> FrameRecords:
 
 
 def in_memory(X: Any) -> Any:
-    """Return a table in memory, which can be read more than once. Raises DataError."""
+    """Return a table in memory, which can be read more than once.
+
+    Raises DataError for a table elsewhere, and TypeError for a sparse one.
+    """
     refuse_collection(X)
     refuse_lazy_frame(X)
+    if issparse(X):
+        check_array(X)  # which refuses it
     return taken_over(X)
 
 

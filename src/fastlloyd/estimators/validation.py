@@ -207,10 +207,10 @@ def on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, OutsideMar
     raise refused
 
 
-RandomState = int | np.random.RandomState
+Seed = int | np.random.RandomState | None
 
 
-def public_seed(random_state: RandomState | PublicSeed | None) -> PublicSeed:
+def public_seed(random_state: Seed | PublicSeed) -> PublicSeed:
     """Return the seed of the public random choices. The noise never depends on it.
 
     random_state : an integer, a RandomState that supplies 32 bytes, the seed of a recipe, or None

@@ -454,17 +454,26 @@ class TableSource:
 
 class CollectionSource:
     """`Source` of a Dask collection. The cluster that this process is connected to reads the
-    records.
+    records, or this process without a cluster.
 
     X : the collection.
     columns : names of the columns.
     has_names : whether the columns have names of their own.
+    recipe : recipe whose features the records have, or None.
     """
 
-    has_ids, drops_records, dropped, others = False, False, 0, ()
+    has_ids, dropped, others = False, 0, ()
 
-    def __init__(self, X: Any, columns: Sequence[str], *, has_names: bool = True) -> None:
-        self._X, self.columns = X, tuple(columns)
+    def __init__(
+        self,
+        X: Any,
+        columns: Sequence[str],
+        *,
+        has_names: bool = True,
+        recipe: Using | None = None,
+    ) -> None:
+        self._X, self.columns, self._recipe = X, tuple(columns), recipe
+        self.drops_records = recipe is not None and recipe.drops_records
         self.names = self.columns if has_names else None
         self._records: EngineRecords | None = None
 
@@ -516,7 +525,7 @@ class CollectionSource:
 
     def _on(self, domain: Domain) -> EngineRecords:
         if self._records is None or self._records.domain != domain:
-            self._records = collection_records(self._X, domain)
+            self._records = collection_records(self._X, domain, self._recipe)
         return self._records
 
 

@@ -485,7 +485,7 @@ def test_what_is_computed_in_blocks_is_what_is_computed_at_once(
     model = FastLloyd(3, **PUBLIC).fit(X)
     distances, loss = model.transform(X), model.score(X)
     monkeypatch.setattr(
-        "fastlloyd.estimators.base.kernels.blocks",
+        "fastlloyd.estimators.predicting.kernels.blocks",
         lambda n, *_: [(i, min(i + 7, n)) for i in range(0, n, 7)],
     )
     assert np.array_equal(model.transform(X), distances)

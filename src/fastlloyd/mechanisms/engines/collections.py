@@ -5,7 +5,7 @@ They are recognised without an import of Dask.
 
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,12 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.errors import DataError, EngineError
 from fastlloyd.mechanisms.engines.dask import DaskEngine
+from fastlloyd.mechanisms.engines.engine import Engine, Result
 from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.records.declared import INFINITE, MISSING
 from fastlloyd.records.in_memory import matrix
+from fastlloyd.records.recipe.rows import Using
+from fastlloyd.records.recipe_frames import frame_records
 from fastlloyd.records.record_file import RecordFile
 
 _SOURCE = "X"
@@ -38,15 +41,23 @@ class FramePart:
     number : number of the partition, from 0.
     records : data frame or array (n_i, n_features).
     features : names of the features.
+    using : recipe that makes the features from the columns, or None for the columns as they are.
     """
 
     number: int
     records: Any = field(repr=False)
     features: Sequence[str]
+    using: Using | None = None
 
     def open(self) -> RecordFile:
         """Return the records of the partition, in memory. Raises DataError."""
         where = f"partition {self.number + 1} of {_SOURCE}"
+        if self.using is not None:
+            if not len(self.records):
+                values = np.empty((0, len(self.features)))
+                return RecordFile.of_array(values, self.features, where)
+            found = frame_records(self.records, self.using, source=where)
+            return RecordFile.of_array(found.values, self.features, where)
         names = [name for name in getattr(self.records, "columns", ()) if isinstance(name, str)]
         if names and names != list(self.features):  # which only some of Dask's functions compare
             raise DataError(
@@ -99,21 +110,16 @@ def sample(X: Any) -> Any:
     )
 
 
-def collection_records(X: Any, domain: Domain) -> EngineRecords:
+def collection_records(X: Any, domain: Domain, using: Using | None = None) -> EngineRecords:
     """Return the records of a data frame or array of Dask.
 
     The workers of the cluster to which this process is connected read the records. They keep as
-    many grid points as their memory allows. Persist X so that it is not computed again in each
-    pass. Raises EngineError if this process is connected to no cluster.
+    many grid points as their memory allows. Without a cluster, this process computes one partition
+    after the other, in each pass. Persist X so that it is not computed again in each pass.
+
+    using : as in `FramePart`.
     """
-    dask, distributed = map(importlib.import_module, ("dask", "distributed"))
-    try:
-        client = distributed.default_client()
-    except ValueError:
-        raise EngineError(
-            "X is a collection of Dask, and this process is connected to no cluster; make a"
-            " distributed.Client first"
-        ) from None
+    dask = importlib.import_module("dask")
     if hasattr(X, "columns"):
         partitions, sizes = X.to_delayed(), [math.nan] * X.npartitions
     else:
@@ -121,9 +127,48 @@ def collection_records(X: Any, domain: Domain) -> EngineRecords:
         partitions, sizes = X.to_delayed()[:, 0], X.chunks[0]
     part = dask.delayed(FramePart, pure=False)
     parts = [
-        part(number, partition, domain.features) for number, partition in enumerate(partitions)
+        part(number, partition, domain.features, using)
+        for number, partition in enumerate(partitions)
     ]
     cells = [None if math.isnan(n) else int(n) * domain.n_features for n in sizes]
-    return EngineRecords(
-        _SOURCE, parts, cells, domain, Outside.CLIP, DaskEngine(client, "the Dask cluster")
-    )
+    return EngineRecords(_SOURCE, parts, cells, domain, Outside.CLIP, _engine())
+
+
+def _engine() -> Engine:
+    """Return the engine of the cluster to which this process is connected, or of this process."""
+    try:
+        client = importlib.import_module("distributed").default_client()
+    except (ImportError, ValueError):
+        return HereEngine()
+    return DaskEngine(client, "the Dask cluster")
+
+
+class HereEngine(Engine):
+    """Engine that computes partitions one after the other in this process, without a cluster."""
+
+    name = "this process"
+    kept_bytes = 1 << 28
+
+    def map(
+        self, function: Callable[[Any], Result], pieces: Sequence[Any]
+    ) -> Iterator[tuple[int, Result] | None]:
+        """Yield the result of each piece in their order, as `Engine.map` does."""
+        for number, piece in enumerate(pieces):
+            yield number, function(self._computed(number, piece))
+
+    def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
+        """Return the results, which this process keeps. Raises EngineError."""
+        return [function(self._computed(number, piece)) for number, piece in enumerate(pieces)]
+
+    def _computed(self, number: int, piece: Any) -> Any:
+        if not is_collection(piece):
+            return piece
+        try:
+            return piece.compute()
+        except Exception as error:  # noqa: BLE001 - its words may be cells
+            fault = type(error).__name__
+        # raised out here, where no exception is being handled that quotes a cell
+        raise EngineError(
+            f"partition {number + 1} of {_SOURCE} could not be computed ({fault}); compute X alone"
+            " to see why"
+        )

@@ -7,6 +7,7 @@ no privacy, and equal records become equal features at every organisation.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import tomllib
@@ -137,6 +138,15 @@ class Recipe:
     def columns(self) -> tuple[GridColumn, ...]:
         """Columns of the grid."""
         return columns_of(self.features)
+
+    def transformer(self) -> Any:
+        """Return a transformer of scikit-learn with this recipe. It learns nothing.
+
+        Raises ImportError without scikit-learn.
+        """
+        # by its name: records know no estimators, and scikit-learn is imported late
+        module = importlib.import_module("fastlloyd.estimators.transformer")
+        return module.RecipeTransformer(self)
 
     @property
     def digest(self) -> str:
