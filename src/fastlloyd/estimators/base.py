@@ -242,8 +242,11 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
 
         There is no sample_weight, because a weight would multiply the influence of one record.
 
+        With the parameter recipe, X is a raw table with the columns that the recipe names.
+
         X may be a Dask data frame or array. Its records then stay on the connected cluster, whose
-        workers see records and exact sums. bounds must be stated, and also n_records, unless the
+        workers see records and exact sums. Without a cluster, this process computes the partitions
+        one after the other. bounds or a recipe must be stated, and also n_records, unless the
         relation is replace_one. `labels_` would take one more pass, so it is not set;
         `X.map_partitions(model.predict)` returns the labels.
 

@@ -139,10 +139,15 @@ def _columns(X: Any, of_array: Sequence[str], source: str, *names: str) -> list[
 
 def _of_array(X: Any, names: Sequence[str], source: str) -> list[FrameColumn]:
     values = matrix(X, source)
-    if values.ndim != 2 or values.shape[1] != len(names):
+    if values.ndim != 2:
         raise DataError(
-            f"{source} is no data frame, so its columns have no names; expected an array of"
-            f" {len(names)} columns, in the order of the recipe, or a data frame"
+            f"{source} is an array of {values.ndim} dimensions. Reshape your data to (n_samples,"
+            " n_features), or pass a data frame"
+        )
+    if values.shape[1] != len(names):
+        raise DataError(  # in the words of scikit-learn
+            f"{source} has {values.shape[1]} features, but Recipe is expecting {len(names)}"
+            " features as input, in its order, where columns have no names; or pass a data frame"
         )
     return [
         FrameColumn(name, values.dtype, column, partial(np.asarray, column))

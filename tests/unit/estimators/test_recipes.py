@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 from fastlloyd import FastLloyd, Lloyd, MomentLloyd, Recipe
-from fastlloyd.errors import DataError, PlanError
+from fastlloyd.errors import DataError, EngineError, PlanError
 from fastlloyd.jobs.choices import ClusteringChoices, RecipeFeatures
 from fastlloyd.jobs.fit import FitRequest
 from fastlloyd.jobs.source import FileSource
@@ -206,3 +206,33 @@ def test_a_value_outside_the_bounds_is_refused_where_the_recipe_says_so() -> Non
     recipe = recipe_of(features, privacy={"outside": "refuse"})
     with pytest.raises(DataError, match="record 6, "):
         Lloyd(2, recipe=recipe, **PUBLIC).fit(frame)
+
+
+@pytest.mark.filterwarnings("ignore::fastlloyd.errors.ClippedRecordsWarning")
+def test_a_collection_of_dask_without_a_cluster_is_clustered_like_its_records_in_memory() -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    frame, recipe = table(), recipe_of()
+    model = Lloyd(3, recipe=recipe, **PUBLIC).fit(dd.from_pandas(frame, npartitions=3))
+    assert np.array_equal(
+        model.cluster_centers_, Lloyd(3, recipe=recipe, **PUBLIC).fit(frame).cluster_centers_
+    )
+    assert list(model.feature_names_in_) == ["Alter", "crp", "ward"]
+    assert not hasattr(model, "labels_")
+    plain: dict[str, Any] = {"bounds": (0, 100)} | PUBLIC
+    numbers = frame[["Alter"]]
+    far = Lloyd(2, **plain).fit(dd.from_pandas(numbers, npartitions=2))
+    near = Lloyd(2, **plain).fit(numbers)
+    assert np.array_equal(far.cluster_centers_, near.cluster_centers_)
+
+
+def test_a_partition_that_cannot_be_computed_is_refused_without_its_words() -> None:
+    dask, dd = pytest.importorskip("dask"), pytest.importorskip("dask.dataframe")
+
+    @dask.delayed  # type: ignore[untyped-decorator]
+    def part() -> Any:
+        raise ValueError(CANARY)
+
+    far = dd.from_delayed([part()], meta=table(0))
+    with pytest.raises(EngineError) as refused:
+        Lloyd(2, recipe=recipe_of(), **PUBLIC).fit(far)
+    assert CANARY not in "".join(traceback.format_exception(refused.value))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
 
 from fastlloyd import Lloyd, Recipe, check_private_pipeline
 from fastlloyd.errors import DataError, PlanError
@@ -69,3 +70,21 @@ def test_a_recipe_of_one_row_a_person_or_none_is_refused() -> None:
         type(Recipe.of({"features": person}).transformer())().fit(FRAME)
     with pytest.raises(DataError, match="no column 'crp'"):
         Recipe.of({"features": FEATURES}).transformer().fit(FRAME[["age"]])
+
+
+# an array has as many columns as the recipe, and a table of one row is as good as any
+IN_OTHER_WORDS = {
+    "check_estimators_empty_data_messages",
+    "check_fit2d_1sample",
+    "check_fit2d_1feature",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_check_of_scikit_learn_passes_for_a_recipe_of_as_many_columns_as_it_takes() -> None:
+    passed, failed = set[str](), set[str]()
+    for width in (1, 2, 3, 4, 5, 10, 20):
+        features = {f"c{i}": {"bounds": [-9, 9], "missing": 0} for i in range(width)}
+        for each in check_estimator(Recipe.of({"features": features}).transformer(), on_fail=None):
+            (failed if each["status"] == "failed" else passed).add(each["check_name"])
+    assert failed - passed <= IN_OTHER_WORDS

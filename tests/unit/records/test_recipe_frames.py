@@ -72,7 +72,7 @@ def test_categories_of_numbers_are_their_digits() -> None:
 def test_an_array_has_the_columns_in_the_order_of_the_recipe() -> None:
     features = {"a": {"bounds": [0, 1]}, "b": {"bounds": [1, 2]}}
     assert values_of(features, np.array([[0.5, 1.5]])).tolist() == [[0.5, 1.5]]
-    with pytest.raises(DataError, match="2 columns"):
+    with pytest.raises(DataError, match="expecting 2 features"):
         values_of(features, np.zeros((3, 4)))
 
 
