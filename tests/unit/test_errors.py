@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fastlloyd import errors
-from fastlloyd.clustering.domain import UNUSABLE_BOUNDS
+from fastlloyd.clustering.bound_checks import UNUSABLE_BOUNDS
 from fastlloyd.errors import FastLloydError, PlanError, Problem, Problems
 from fastlloyd.federation.store.lock import InUseError
 from fastlloyd.jobs.choices import MISSING

@@ -11,7 +11,7 @@ from fastlloyd.base.names import split_list
 
 if TYPE_CHECKING:
     from fastlloyd.records.recipe.recipe import Recipe
-    from fastlloyd.records.recipe_proposal import Column, Look
+    from fastlloyd.records.recipe_proposal import ColumnLook, Look
 
 _WAYS = {
     "n": "a number, with bounds",
@@ -56,12 +56,12 @@ def _here(look: "Look") -> dict[str, Any]:
 
 def _privacy(look: "Look", here: dict[str, Any]) -> dict[str, Any]:
     """Return the answers on protection, and note the column of ids in `here`."""
-    from fastlloyd.records.recipe_proposal import Kind
+    from fastlloyd.records.recipe_proposal import CellKind
 
     typer.echo("\nWho is protected? (record: each row alone; person: all rows with one id)")
     privacy: dict[str, Any] = {"epsilon": _number("epsilon, such as 1", float)}
     if _choice("unit", ("record", "person")) == "person":
-        ids = [column.name for column in look.columns if column.kind is Kind.ID]
+        ids = [column.name for column in look.columns if column.kind is CellKind.ID]
         hint = f" (columns that look like ids: {', '.join(ids)})" if ids else ""
         names = [column.name for column in look.columns]
         here["unit_column"] = _choice(f"Column with the ids{hint}", names)
@@ -89,7 +89,7 @@ def _features(
             yield column.name, _until_right(column, way, per_person)
 
 
-def _until_right(column: "Column", way: str, per_person: str | None) -> dict[str, Any]:
+def _until_right(column: "ColumnLook", way: str, per_person: str | None) -> dict[str, Any]:
     """Return the table of a feature, asked for again as long as it has a fault."""
     from fastlloyd.records.recipe.checks import faults_of
 
@@ -109,39 +109,39 @@ def _until_right(column: "Column", way: str, per_person: str | None) -> dict[str
             typer.echo(f"{fault}", err=True)
 
 
-def _ask_number(column: "Column") -> dict[str, Any]:
-    from fastlloyd.records.recipe_proposal import Kind
+def _ask_number(column: "ColumnLook") -> dict[str, Any]:
+    from fastlloyd.records.recipe_proposal import CellKind
 
     table: dict[str, Any] = {"bounds": _bounds("smallest and largest possible value")}
-    if column.kind is Kind.LIMIT:
+    if column.kind is CellKind.LIMIT:
         table["below"] = _choice('A cell such as "<0.3" counts as', ("bound", "missing"))
     return table
 
 
-def _ask_log(column: "Column") -> dict[str, Any]:
+def _ask_log(column: "ColumnLook") -> dict[str, Any]:
     return _ask_number(column) | {"transform": "log"}
 
 
-def _ask_values(_column: "Column") -> dict[str, Any]:
+def _ask_values(_column: "ColumnLook") -> dict[str, Any]:
     text = typer.prompt("Texts and their numbers, such as m = 0, w = 1")
     pairs = (each.partition("=") for each in split_list(text))
     return {"values": {name.strip(): _plain(number) for name, _, number in pairs}}
 
 
-def _ask_categories(_column: "Column") -> dict[str, Any]:
+def _ask_categories(_column: "ColumnLook") -> dict[str, Any]:
     return {
         "categories": split_list(typer.prompt("Categories, as a,b,c")),
         "other": _choice("Any other text counts as", ("none", "missing", "refuse")),
     }
 
 
-def _ask_date(column: "Column") -> dict[str, Any]:
+def _ask_date(column: "ColumnLook") -> dict[str, Any]:
     form = typer.prompt("Format of the dates", default=column.form or "%Y-%m-%d")
     ends = split_list(typer.prompt("First and last possible date, as 2023-01-01, 2023-12-31"))
     return {"date": form, "bounds": ends}
 
 
-_ASKED: Mapping[str, Callable[["Column"], dict[str, Any]]] = {
+_ASKED: Mapping[str, Callable[["ColumnLook"], dict[str, Any]]] = {
     "n": _ask_number,
     "l": _ask_log,
     "v": _ask_values,

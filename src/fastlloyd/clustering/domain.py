@@ -11,7 +11,7 @@ to a record is that to its grid point.
 
 import enum
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray, fixed
 from fastlloyd.base.names import listing
+from fastlloyd.clustering.bound_checks import UNUSABLE_BOUNDS, _check_bounds, _check_steps, _floats
 from fastlloyd.clustering.gridding import (
     BLOCK_ELEMENTS,
     FEW_FEATURES,
@@ -32,9 +33,8 @@ from fastlloyd.clustering.gridding import (
 from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
-from fastlloyd.records.declared import AMBIGUOUS, ANOTHER_ORDER
+from fastlloyd.records.declared import ANOTHER_ORDER
 from fastlloyd.records.in_memory import matrix, names_of, taken_over
-from fastlloyd.records.labels import labels_of
 from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.records.recipe.scales import Scale
 from fastlloyd.records.recipe.together import columns_of, feature_set_faults
@@ -442,67 +442,3 @@ class Domain(
             np.floor(values, out=values)
             np.clip(values, -box, box, out=values)
             grid[start : start + rows] = values
-
-
-UNUSABLE_BOUNDS = "unusable-bounds"
-# of a bound, and the reciprocal of the least width: centroids and their errors stay finite
-_LARGEST = 1e300
-
-
-def _floats(ends: Iterable[float]) -> tuple[float, ...]:
-    if labels_of(ends) is not None:
-        raise PlanError(
-            (
-                "bounds must be in the order of the features, without labels; pass"
-                " limits.loc[list(features)].tolist()"
-            ),
-            code=AMBIGUOUS,
-        )
-    return tuple(float(end) for end in ends)
-
-
-def _check_bounds(name: str, low: float, high: float) -> None:
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise _unusable(
-            name,
-            f"the bounds of feature {name!r} are [{low}, {high}]; expected two finite numbers",
-        )
-    if low > high:
-        raise _unusable(
-            name,
-            f"the bounds of feature {name!r} are reversed: [{low}, {high}]; write the smaller"
-            " number first",
-        )
-    if low == high:
-        raise _unusable(
-            name,
-            f"the bounds of feature {name!r} are equal: [{low}, {high}]; widen the bounds, or leave"
-            " the feature out",
-        )
-    if not max(-low, high, high - low) <= _LARGEST or high - low < 1 / _LARGEST:
-        raise _unusable(
-            name,
-            f"the bounds of feature {name!r} are [{low}, {high}], too wide or too narrow; rescale"
-            " the feature",
-        )
-
-
-def _check_steps(name: str, low: float, high: float, grid_unit: float) -> None:
-    """Raise PlanError if float64 cannot distinguish grid points near the bounds.
-
-    With two floats or more in a grid unit, rounding moves a value by at most a quarter of the unit.
-    So conversion to original units and back changes no grid point.
-    """
-    step = math.ulp(max(abs(low), abs(high)))
-    if grid_unit < 2 * step:
-        raise _unusable(
-            name,
-            f"the bounds of feature {name!r} are [{low}, {high}], too close together for numbers"
-            f" of this size: near them float64 goes in steps of {step:.1g}, and the grid needs"
-            f" steps of {grid_unit / 2:.1g}; subtract a constant, such as the lower bound, from"
-            " the column and from its bounds, or use fewer fraction_bits",
-        )
-
-
-def _unusable(name: str, sentence: str) -> PlanError:
-    return PlanError(sentence, code=UNUSABLE_BOUNDS, field=name)

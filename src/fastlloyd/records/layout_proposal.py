@@ -1,4 +1,4 @@
-"""Proposal of a layout from the first lines of a text file, for its owner to check.
+"""LayoutProposal of a layout from the first lines of a text file, for its owner to check.
 
 Here, and nowhere else, most lines decide, and another encoding is tried if UTF-8 fails. A proposal
 follows from records. So it is written down and stated, and a run takes it as given.
@@ -36,7 +36,7 @@ _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _LATIN = "cp1252"
 
 
-class Proposal(NamedTuple):
+class LayoutProposal(NamedTuple):
     """Layout for the owner to check.
 
     layout : proposed layout, with every field that the reader needs.
@@ -47,7 +47,7 @@ class Proposal(NamedTuple):
     doubts: list[str]
 
 
-def propose(path: str) -> Proposal:
+def propose(path: str) -> LayoutProposal:
     """Return a layout that fits the first 100 rows of a text file. Raises DataError.
 
     path : path or address of the file.
@@ -69,7 +69,7 @@ def propose(path: str) -> Proposal:
         skip_lines=skipped,
     )
     header = _header(table, known, doubts)
-    return Proposal(
+    return LayoutProposal(
         Layout(
             separator=separator,
             decimal=decimal,

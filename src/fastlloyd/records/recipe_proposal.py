@@ -31,7 +31,7 @@ _MOST_WORDS = 0.3  # of the cells of a column of numbers
 _FEW_PERSONS = 8  # rows from which distinct whole numbers look like ids
 
 
-class Kind(enum.Enum):
+class CellKind(enum.Enum):
     """Kind of a column, as its first cells look."""
 
     NUMBER = "numbers"
@@ -42,7 +42,7 @@ class Kind(enum.Enum):
     NOTHING = "nothing but missing cells"
 
 
-class Column(NamedTuple):
+class ColumnLook(NamedTuple):
     """Column of a file.
 
     name : name in the file.
@@ -53,7 +53,7 @@ class Column(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: CellKind
     form: str | None = None
     has_gaps: bool = False
     has_words: bool = False
@@ -69,7 +69,7 @@ class Look(NamedTuple):
 
     layout: Layout | None
     doubts: list[str]
-    columns: list[Column]
+    columns: list[ColumnLook]
 
 
 def look_at(path: str) -> Look:
@@ -95,30 +95,30 @@ def look_at(path: str) -> Look:
     return Look(layout, doubts, columns)
 
 
-def _column(name: str, cells: object, form: TextFormat) -> Column:
+def _column(name: str, cells: object, form: TextFormat) -> ColumnLook:
     """Return the column with these first cells."""
     if not isinstance(cells, TextCells):
         values = np.asarray(getattr(cells, "days", cells))[:LOOKED_AT]
-        kind = Kind.DATE if hasattr(cells, "days") else Kind.NUMBER
-        form_of_dates = "%Y-%m-%d" if kind is Kind.DATE else None
-        return Column(name, kind, form_of_dates, bool(np.isnan(values).any()))
+        kind = CellKind.DATE if hasattr(cells, "days") else CellKind.NUMBER
+        form_of_dates = "%Y-%m-%d" if kind is CellKind.DATE else None
+        return ColumnLook(name, kind, form_of_dates, bool(np.isnan(values).any()))
     codes = cells.codes[:LOOKED_AT]
     texts = [cells.texts[code] for code in codes.tolist() if code >= 0]
     has_gaps = bool((codes < 0).any())
     if not texts:
-        return Column(name, Kind.NOTHING, None, has_gaps)
+        return ColumnLook(name, CellKind.NOTHING, None, has_gaps)
     for form_of_dates in _FORMS:
         if all(reader_of(form_of_dates)(text) is not None for text in texts):
-            return Column(name, Kind.DATE, form_of_dates, has_gaps)
+            return ColumnLook(name, CellKind.DATE, form_of_dates, has_gaps)
     if _looks_like_ids(name, texts):
-        return Column(name, Kind.ID, None, has_gaps)
+        return ColumnLook(name, CellKind.ID, None, has_gaps)
     plain = [text.removeprefix("<").strip() for text in texts]
     n_words = sum(form.number(text) is None for text in plain)
     if n_words > _MOST_WORDS * len(texts):
-        return Column(name, Kind.TEXT, None, has_gaps)
+        return ColumnLook(name, CellKind.TEXT, None, has_gaps)
     has_limits = any(text.startswith("<") for text in texts)
-    kind = Kind.LIMIT if has_limits else Kind.NUMBER
-    return Column(name, kind, None, has_gaps or n_words > 0, n_words > 0)
+    kind = CellKind.LIMIT if has_limits else CellKind.NUMBER
+    return ColumnLook(name, kind, None, has_gaps or n_words > 0, n_words > 0)
 
 
 def _looks_like_ids(name: str, texts: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 import tomli_w
 
 from fastlloyd.records.layout import Layout
-from fastlloyd.records.recipe_proposal import Column, Kind, Look
+from fastlloyd.records.recipe_proposal import CellKind, ColumnLook, Look
 
 TEMPLATE_HEADING = "# Recipe of fastlloyd"  # how every recipe file begins
 _ABOUT = f"""{TEMPLATE_HEADING}: from the columns of a table to features. All but [here] is public.
@@ -45,7 +45,7 @@ n_clusters = "NUMBER"
 
 def template(look: Look) -> str:
     """Return a recipe with blanks for the columns of a file."""
-    ids = next((column.name for column in look.columns if column.kind is Kind.ID), None)
+    ids = next((column.name for column in look.columns if column.kind is CellKind.ID), None)
     features = "".join(_feature(column) for column in look.columns if column.name != ids)
     return _ABOUT + (_RECORDS if ids is None else _PERSONS) + features + "\n" + here_text(look, ids)
 
@@ -70,54 +70,54 @@ def _line(name: str, value: object) -> str:
     return tomli_w.dumps({name: value})
 
 
-def _feature(column: Column) -> str:
+def _feature(column: ColumnLook) -> str:
     """Return the table of one column, as a comment if a program cannot say what it is for."""
     body = "".join(_BODIES[column.kind](column))
-    if column.has_gaps and column.kind in (Kind.NUMBER, Kind.LIMIT):
+    if column.has_gaps and column.kind in (CellKind.NUMBER, CellKind.LIMIT):
         body += 'missing = "middle"          # for gaps: a number, "middle", "drop" or "refuse"\n'
     if column.has_words:
         body += "# some cells are words: list those for a missing cell in missing_words below\n"
     table = tomli_w.dumps({"features": {column.name: {}}}).splitlines()[-1]
     text = f"\n{table}\n{body}"
-    if column.kind in (Kind.NUMBER, Kind.LIMIT):
+    if column.kind in (CellKind.NUMBER, CellKind.LIMIT):
         return text
     return "\n" + "".join(f"# {line}\n" for line in text.strip().splitlines())
 
 
-def _number(_column: Column) -> Iterator[str]:
+def _number(_column: ColumnLook) -> Iterator[str]:
     yield 'bounds = ["LOWER", "UPPER"]\n'
     yield '# transform = "log"         # if twice as much counts the same everywhere\n'
 
 
-def _limit(column: Column) -> Iterator[str]:
+def _limit(column: ColumnLook) -> Iterator[str]:
     yield from _number(column)
     yield 'below = "bound"             # a cell such as "<0.3" counts as the lower bound\n'
 
 
-def _date(column: Column) -> Iterator[str]:
+def _date(column: ColumnLook) -> Iterator[str]:
     yield _line("date", column.form)
     yield 'bounds = ["YYYY-MM-DD", "YYYY-MM-DD"]\n'
 
 
-def _text(_column: Column) -> Iterator[str]:
+def _text(_column: ColumnLook) -> Iterator[str]:
     yield 'categories = ["FIRST", "SECOND"]    # one column of 0 and 1 each, or:\n'
     yield "# values = { FIRST = 0, SECOND = 1 }\n"
     yield 'other = "none"              # any other text: "none", "missing" or "refuse"\n'
 
 
-def _ids(_column: Column) -> Iterator[str]:
+def _ids(_column: ColumnLook) -> Iterator[str]:
     yield "# These look like ids, which are no feature.\n"
 
 
-def _nothing(_column: Column) -> Iterator[str]:
+def _nothing(_column: ColumnLook) -> Iterator[str]:
     yield "# The first cells are missing.\n"
 
 
 _BODIES = {
-    Kind.NUMBER: _number,
-    Kind.LIMIT: _limit,
-    Kind.DATE: _date,
-    Kind.TEXT: _text,
-    Kind.ID: _ids,
-    Kind.NOTHING: _nothing,
+    CellKind.NUMBER: _number,
+    CellKind.LIMIT: _limit,
+    CellKind.DATE: _date,
+    CellKind.TEXT: _text,
+    CellKind.ID: _ids,
+    CellKind.NOTHING: _nothing,
 }

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.base.sealed_toml import canonical
-from fastlloyd.clustering.domain import EXACT_BITS, UNUSABLE_BOUNDS, Domain, Scaling
+from fastlloyd.clustering.bound_checks import UNUSABLE_BOUNDS
+from fastlloyd.clustering.domain import EXACT_BITS, Domain, Scaling
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError, PlanError
 

@@ -14,9 +14,10 @@ from fastlloyd.base.names import unknown_name
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PublicIdentity
-from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts, version_of
+from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts
 from fastlloyd.federation.plan.quorum import MIN_SHARE_DEVIATION, Masks, TrustMode, aliasing_slack
 from fastlloyd.federation.plan.study import Study
+from fastlloyd.federation.plan.versions import version_of
 from fastlloyd.federation.positions import Positions, newest
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.private_run import MAX_COUNT_BITS

@@ -38,6 +38,7 @@ from fastlloyd.federation.plan.quorum import (
     share_scales,
 )
 from fastlloyd.federation.plan.study import Study
+from fastlloyd.federation.plan.versions import version_of
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyPlanned
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
@@ -49,16 +50,8 @@ from fastlloyd.mechanisms.uncertainty import (
     noise_deviation,
 )
 
-__all__ = [
-    "PROTOCOL_VERSION", "Client", "Masks", "Plan", "Server", "Timeouts", "TrustMode",
-    "ring_load",
-]  # fmt: skip
+__all__ = ["Client", "Masks", "Plan", "Server", "Timeouts", "TrustMode", "ring_load"]
 
-PROTOCOL_VERSION = 5
-RECIPE_VERSION = 6
-"""Version of a plan with a recipe, which a program that knows none must refuse. The messages are
-those of `PROTOCOL_VERSION`.
-"""
 SIMULATED = (
     "the plan is for a simulation, whose clients' caps may add up to more than n_records; make"
     " another plan with `fastlloyd plan new`"
@@ -443,11 +436,6 @@ def _digest(plan: Plan) -> bytes:
 
 
 _share_scales = lru_cache(maxsize=64)(share_scales)  # every client calls this in every round
-
-
-def version_of(mechanism: AnyPlanned) -> int:
-    """Return the version of the plans of a mechanism: a recipe needs another one."""
-    return PROTOCOL_VERSION if mechanism.domain.recipe is None else RECIPE_VERSION
 
 
 def _check_run(plan: Plan) -> None:

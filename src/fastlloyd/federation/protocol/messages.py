@@ -19,7 +19,8 @@ from msgspec import Meta
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.identity.parties import MAX_CLIENTS
-from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Plan
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.versions import PROTOCOL_VERSION
 from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
 from fastlloyd.federation.secagg.pairs import (

@@ -22,7 +22,7 @@ from fastlloyd.records.text_cells import TextCells
 ValueOf = Callable[[str], float | None]
 
 
-class Found(NamedTuple):
+class CellNumbers(NamedTuple):
     """Numbers of a column's cells.
 
     values : float64 (n,), with NaN for a missing cell and for one that the recipe does not know.
@@ -33,19 +33,19 @@ class Found(NamedTuple):
     unknown: npt.NDArray[np.bool_]
 
 
-class Cells(Protocol):
+class ColumnCells(Protocol):
     """Cells of one column."""
 
     def __len__(self) -> int:
         """Number of rows."""
 
-    def numbers(self, value_of: ValueOf) -> Found:
+    def numbers(self, value_of: ValueOf) -> CellNumbers:
         """Return the numbers. value_of : reads one from text. Raises DataError."""
 
-    def categories(self, value_of: ValueOf) -> Found:
+    def categories(self, value_of: ValueOf) -> CellNumbers:
         """Return the number that each text stands for. Raises DataError."""
 
-    def days(self, value_of: ValueOf) -> Found:
+    def days(self, value_of: ValueOf) -> CellNumbers:
         """Return the days since 1 January 1970. value_of : reads a date. Raises DataError."""
 
 
@@ -58,11 +58,11 @@ class NumberCells(NamedTuple):
         """Number of rows."""
         return int(self.values.shape[0])
 
-    def numbers(self, value_of: ValueOf) -> Found:  # noqa: ARG002 - they are numbers
+    def numbers(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002 - they are numbers
         """Return the numbers, each as the same float64."""
         return _known(self.values.astype(np.float64))
 
-    def categories(self, value_of: ValueOf) -> Found:
+    def categories(self, value_of: ValueOf) -> CellNumbers:
         """Return the number that the digits of each whole number stand for.
 
         A number that is not whole has its shortest decimal form.
@@ -71,11 +71,11 @@ class NumberCells(NamedTuple):
         distinct, codes = np.unique(self.values[there].astype(np.float64), return_inverse=True)
         places = np.full(len(self), -1, dtype=np.int32)
         places[there] = codes
-        return Found(
+        return CellNumbers(
             *TextCells([digits(value) for value in distinct.tolist()], places).mapped(value_of)
         )
 
-    def days(self, value_of: ValueOf) -> Found:  # noqa: ARG002
+    def days(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002
         """Raise DataError, because a number is no date."""
         raise _wrong_kind(Holds.NUMBERS, "numbers", "dates")
 
@@ -89,15 +89,15 @@ class DateCells(NamedTuple):
         """Number of rows."""
         return len(self.cells)
 
-    def numbers(self, value_of: ValueOf) -> Found:  # noqa: ARG002
+    def numbers(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002
         """Raise DataError, because a date is no number."""
         raise _wrong_kind(Holds.DATES, "dates", "numbers")
 
-    def categories(self, value_of: ValueOf) -> Found:  # noqa: ARG002
+    def categories(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002
         """Raise DataError, because a date is no category."""
         raise _wrong_kind(Holds.DATES, "dates", "text")
 
-    def days(self, value_of: ValueOf) -> Found:  # noqa: ARG002 - they are days
+    def days(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002 - they are days
         """Return the days."""
         return _known(self.cells.days)
 
@@ -111,17 +111,17 @@ class WordCells(NamedTuple):
         """Number of rows."""
         return len(self.cells)
 
-    def numbers(self, value_of: ValueOf) -> Found:
+    def numbers(self, value_of: ValueOf) -> CellNumbers:
         """Return the numbers of the texts."""
-        return Found(*self.cells.mapped(value_of))
+        return CellNumbers(*self.cells.mapped(value_of))
 
-    def categories(self, value_of: ValueOf) -> Found:
+    def categories(self, value_of: ValueOf) -> CellNumbers:
         """Return the numbers that the texts stand for."""
-        return Found(*self.cells.mapped(value_of))
+        return CellNumbers(*self.cells.mapped(value_of))
 
-    def days(self, value_of: ValueOf) -> Found:
+    def days(self, value_of: ValueOf) -> CellNumbers:
         """Return the days of the texts."""
-        return Found(*self.cells.mapped(value_of))
+        return CellNumbers(*self.cells.mapped(value_of))
 
 
 def digits(value: float) -> str:
@@ -129,8 +129,8 @@ def digits(value: float) -> str:
     return str(int(value)) if value == math.floor(value) and abs(value) < 2**53 else repr(value)
 
 
-def _known(values: FloatArray) -> Found:
-    return Found(values, np.zeros(len(values), dtype=bool))
+def _known(values: FloatArray) -> CellNumbers:
+    return CellNumbers(values, np.zeros(len(values), dtype=bool))
 
 
 def _wrong_kind(holds: Holds, what: str, expected: str) -> DataError:
@@ -139,7 +139,7 @@ def _wrong_kind(holds: Holds, what: str, expected: str) -> DataError:
     )
 
 
-def cells_of(cells: Any) -> Cells:
+def cells_of(cells: Any) -> ColumnCells:
     """Return the cells of one column of a `CellBlock`."""
     if isinstance(cells, TextCells):
         return WordCells(cells)

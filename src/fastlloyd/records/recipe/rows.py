@@ -14,7 +14,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.records.declared import MISSING
 from fastlloyd.records.layout import Layout
 from fastlloyd.records.reader import Reader
-from fastlloyd.records.recipe.cells import Cells, Found, cells_of
+from fastlloyd.records.recipe.cells import CellNumbers, ColumnCells, cells_of
 from fastlloyd.records.recipe.checks import DROP, ORDER, REFUSE
 from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.records.recipe.here import Here
@@ -96,7 +96,7 @@ class Using:
             dates=dates | self.here.dates,
         )
 
-    def cells(self, block: CellBlock, columns: Sequence[str]) -> dict[str, Cells]:
+    def cells(self, block: CellBlock, columns: Sequence[str]) -> dict[str, ColumnCells]:
         """Return the cells of each feature's column, by its key.
 
         block : columns of the source.
@@ -112,13 +112,15 @@ class Using:
         return (*(column.name for column in self.columns), *order)
 
     def order_days(
-        self, cells: Mapping[str, Cells], where: Callable[[int], str]
+        self, cells: Mapping[str, ColumnCells], where: Callable[[int], str]
     ) -> list[FloatArray]:
         """Return the days that order the rows of a person, as a list of one array, or []."""
         by = [each for each in self.features if each.key == self.order]
         return [self._known(each, way_of(each), cells, where).values for each in by]
 
-    def numbers(self, cells: Mapping[str, Cells], where: Callable[[int], str]) -> list[FloatArray]:
+    def numbers(
+        self, cells: Mapping[str, ColumnCells], where: Callable[[int], str]
+    ) -> list[FloatArray]:
         """Return the numbers of each column of the grid, in the column's units, NaN if missing.
 
         where : returns the place of the row of a number, from 0, for messages. Raises DataError for
@@ -131,8 +133,12 @@ class Using:
         ]
 
     def _known(
-        self, feature: Feature, way: Way, cells: Mapping[str, Cells], where: Callable[[int], str]
-    ) -> Found:
+        self,
+        feature: Feature,
+        way: Way,
+        cells: Mapping[str, ColumnCells],
+        where: Callable[[int], str],
+    ) -> CellNumbers:
         """Return what the way finds. Raises DataError for a cell that the recipe does not know,
         unless the feature says what such a cell means.
         """

@@ -14,7 +14,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.records.cells import floats
-from fastlloyd.records.recipe.cells import Cells, Found
+from fastlloyd.records.recipe.cells import CellNumbers, ColumnCells
 from fastlloyd.records.recipe.checks import BOUND, COUNTS, DROP, LOG, MIDDLE, NONE, REFUSE
 from fastlloyd.records.recipe.dates import day_of, reader_of
 from fastlloyd.records.recipe.feature import Feature
@@ -84,7 +84,7 @@ class Way(Protocol):
     def columns(self) -> tuple[GridColumn, ...]:
         """Columns of the grid that the feature has."""
 
-    def found(self, cells: Mapping[str, Cells], form: TextFormat) -> Found:
+    def found(self, cells: Mapping[str, ColumnCells], form: TextFormat) -> CellNumbers:
         """Return a number for each cell: of categories their index. Raises DataError.
 
         cells : cells of each feature's column, by the key of the feature.
@@ -114,7 +114,7 @@ class _Quantity:
         lower, upper = self._scale.to_feature([self._lower, self._upper]).tolist()
         return (GridColumn(self._feature.key, lower, upper, self._feature.weight, self._scale),)
 
-    def found(self, cells: Mapping[str, Cells], form: TextFormat) -> Found:
+    def found(self, cells: Mapping[str, ColumnCells], form: TextFormat) -> CellNumbers:
         below = {None: None, BOUND: self._lower}.get(self._feature.below, math.nan)
 
         def value_of(text: str) -> float | None:
@@ -152,17 +152,17 @@ class _Date(_Quantity):
         lower, upper = self._feature.bounds or ("1970-01-01", "1970-01-02")
         return day_of(str(lower)), day_of(str(upper))
 
-    def found(self, cells: Mapping[str, Cells], form: TextFormat) -> Found:
+    def found(self, cells: Mapping[str, ColumnCells], form: TextFormat) -> CellNumbers:
         begin = _days(self._feature, cells, form)
         until = self._feature.until
         if until is None:
             return begin
         per = COUNTS[self._feature.count or "days"]
         try:
-            return Found((day_of(until) - begin.values) / per, begin.unknown)
+            return CellNumbers((day_of(until) - begin.values) / per, begin.unknown)
         except ValueError:
             end = cells[until].days(reader_of(form.dates[until]))
-        return Found((end.values - begin.values) / per, begin.unknown | end.unknown)
+        return CellNumbers((end.values - begin.values) / per, begin.unknown | end.unknown)
 
     def _stated(self, missing: float | str) -> float | None:
         if self._feature.until is not None or missing in (DROP, REFUSE):
@@ -170,7 +170,7 @@ class _Date(_Quantity):
         return day_of(str(missing))
 
 
-def _days(feature: Feature, cells: Mapping[str, Cells], form: TextFormat) -> Found:
+def _days(feature: Feature, cells: Mapping[str, ColumnCells], form: TextFormat) -> CellNumbers:
     return cells[feature.key].days(reader_of(form.dates.get(feature.key, feature.date or "")))
 
 
@@ -185,7 +185,7 @@ class _Mapped:
         numbers, weight = self._values.values(), self._feature.weight
         return (GridColumn(self._feature.key, min(numbers), max(numbers), weight, Scale.LINEAR),)
 
-    def found(self, cells: Mapping[str, Cells], _form: TextFormat) -> Found:
+    def found(self, cells: Mapping[str, ColumnCells], _form: TextFormat) -> CellNumbers:
         return cells[self._feature.key].categories(self._values.get)
 
     def numbers(self, found: FloatArray) -> list[FloatArray]:
@@ -214,11 +214,11 @@ class _Categories:
             for text in self._places
         )
 
-    def found(self, cells: Mapping[str, Cells], _form: TextFormat) -> Found:
+    def found(self, cells: Mapping[str, ColumnCells], _form: TextFormat) -> CellNumbers:
         found = cells[self._feature.key].categories(self._places.get)
         if self._feature.other == NONE:
             none = np.where(found.unknown, -1.0, found.values)
-            return Found(none, found.unknown)
+            return CellNumbers(none, found.unknown)
         return found
 
     def numbers(self, found: FloatArray) -> list[FloatArray]:

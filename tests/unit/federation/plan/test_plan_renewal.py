@@ -14,14 +14,8 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.design import renew
-from fastlloyd.federation.plan.plan import (
-    PROTOCOL_VERSION,
-    Client,
-    Masks,
-    Plan,
-    Timeouts,
-    TrustMode,
-)
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, Timeouts, TrustMode
+from fastlloyd.federation.plan.versions import PROTOCOL_VERSION
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 NEXT = bytes(range(1, 17))

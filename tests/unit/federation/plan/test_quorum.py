@@ -13,15 +13,9 @@ from designs import design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.plan import (
-    PROTOCOL_VERSION,
-    Client,
-    Masks,
-    Plan,
-    TrustMode,
-    ring_load,
-)
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode, ring_load
 from fastlloyd.federation.plan.quorum import MIN_SHARE_DEVIATION
+from fastlloyd.federation.plan.versions import PROTOCOL_VERSION
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.testing import SeededNoise
 

@@ -1,0 +1,15 @@
+"""Versions of plans."""
+
+from fastlloyd.mechanisms.catalogue import AnyPlanned
+
+PROTOCOL_VERSION = 5
+"""Version of the messages, and of a plan without a recipe."""
+RECIPE_VERSION = 6
+"""Version of a plan with a recipe, which a program that knows none must refuse. The messages are
+those of `PROTOCOL_VERSION`.
+"""
+
+
+def version_of(mechanism: AnyPlanned) -> int:
+    """Return the version of the plans of a mechanism: a recipe needs another one."""
+    return PROTOCOL_VERSION if mechanism.domain.recipe is None else RECIPE_VERSION
