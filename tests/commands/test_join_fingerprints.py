@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fastlloyd.base.files import write_file
-from fastlloyd.base.problems import Problems
-from fastlloyd.errors import BudgetError, StateError
+from fastlloyd.errors import BudgetError, Problems, StateError
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint_file import FILE_NAME, FingerprintFile, Fingerprints
 from fastlloyd.federation.holder import place

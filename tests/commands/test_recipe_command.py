@@ -17,6 +17,7 @@ import tomli_w
 from command_line import Command, refused
 from fastlloyd.cli import app
 from fastlloyd.jobs.source import FileSource
+from fastlloyd.records import Table
 from fastlloyd.records.recipe import Recipe
 from fastlloyd.records.recipe.here import LAYOUT
 from fastlloyd.records.recipe.keys import KEYS
@@ -238,7 +239,9 @@ def test_three_sites_that_write_in_three_ways_have_the_records_of_the_one_table(
             layout=local.layout,
             recipe=Using(features=agreed, here=local),
         ).open()
-        return source.records.values.tolist()
+        assert isinstance(source.records, Table)
+        found: list[list[float]] = source.records.values.tolist()
+        return found
 
     sites = [("north.csv", "north"), ("east.tsv", "east"), ("south.csv", "south")]
     parts = [records(file, EXAMPLES / f"{name}.toml") for file, name in sites]

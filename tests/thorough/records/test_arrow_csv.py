@@ -21,6 +21,7 @@ from fastlloyd.records import NUMERIC, Missing, delimited, open_records
 from fastlloyd.records.arrow_csv import ArrowText
 from fastlloyd.records.cells import floats
 from fastlloyd.records.lines import RowSplitter
+from fastlloyd.records.table import ColumnBlock
 from record_files import FINITE, SECRET, refusal
 
 EXPONENTS = st.integers(-420, 420) | st.integers(-(10**12), 10**12)
@@ -249,6 +250,7 @@ def test_of_all_short_texts_arrow_is_sure_only_where_python_reads_the_same(
         "".join, chain.from_iterable(product(signs, repeat=n) for n in range(length + 1))
     ):
         if (found := text.parse(chunk.format(cell).encode())) is not None:
+            assert isinstance(found, ColumnBlock)
             assert list(map(float.hex, found.arrays[0].tolist())) == list(
                 map(float.hex, by_python(chunk.format(cell), column, width))
             ), cell

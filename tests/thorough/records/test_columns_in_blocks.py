@@ -16,7 +16,7 @@ from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
-from fastlloyd.records import Missing, arrow, open_records, read_table
+from fastlloyd.records import Missing, arrow_numbers, open_records, read_table
 from fastlloyd.records.reader import BLOCK_CELLS
 from fastlloyd.records.table import ColumnBlock
 from record_files import pa, pq
@@ -215,7 +215,7 @@ def test_a_float32_is_compared_with_the_bound_itself(tmp_path: Path, high: float
 def test_slices_of_arrow_arrays_hold_their_own_numbers(kind: str) -> None:
     array = pa.array(np.arange(10).astype(kind))
     for start, stop in ((0, 10), (3, 10), (2, 6), (4, 4)):
-        found = arrow.numbers(array.slice(start, stop - start))
+        found = arrow_numbers.numbers(array.slice(start, stop - start))
         assert found.tolist() == list(range(start, stop))
         assert found.dtype == kind
 
@@ -236,7 +236,7 @@ def test_numbers_are_the_same_whether_every_place_is_looked_at_for_null_or_not(
         array = pa.array(np.arange(20).astype(kind), mask=~there)
     for start, stop in ((0, 20), (3, 20), (2, 13), (9, 10), (4, 4)):
         part = array.slice(start, stop - start)
-        expected, found = arrow.numbers(part), arrow.numbers_or_nan(part)
+        expected, found = arrow_numbers.numbers(part), arrow_numbers.numbers_or_nan(part)
         assert np.array_equal(found.astype(float), expected.astype(float), equal_nan=True)
         assert np.array_equal(np.isnan(found.astype(float)), ~there[start:stop])
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fastlloyd.records import Missing, arrow, open_records, read_table
+from fastlloyd.records import Missing, arrow_numbers, open_records, read_table
 from record_files import SECRET, pa, pq, refusal
 
 
@@ -45,7 +45,9 @@ def test_integers_become_the_nearest_float64_with_and_without_nulls(
         st.lists(st.one_of(st.none(), st.integers(least, most)), min_size=1, max_size=9)
     )
     start = data.draw(st.integers(0, len(cells) - 1))
-    read = arrow.numbers(pa.array(cells, type=getattr(pa, kind)()).slice(start)).astype(np.float64)
+    read = arrow_numbers.numbers(pa.array(cells, type=getattr(pa, kind)()).slice(start)).astype(
+        np.float64
+    )
     expected = [np.nan if cell is None else float(cell) for cell in cells[start:]]
     assert np.array_equal(read, expected, equal_nan=True)
 
@@ -67,7 +69,7 @@ def test_decimals_become_the_nearest_float64(
     """
     start = data.draw(st.integers(0, len(cells) - 1)) if data else 0
     decimals = [None if cell is None else Decimal(f"{cell}e{-scale}") for cell in cells]
-    read = arrow.numbers(pa.array(decimals, type=pa.decimal128(38, scale)).slice(start))
+    read = arrow_numbers.numbers(pa.array(decimals, type=pa.decimal128(38, scale)).slice(start))
     exact = [
         None if cell is None else Fraction(cell) / Fraction(10) ** scale for cell in cells[start:]
     ]
@@ -86,7 +88,7 @@ def test_decimals_become_the_nearest_float64(
 def test_decimals_of_the_widest_kind_become_the_nearest_float64(
     cells: list[Decimal | None],
 ) -> None:
-    read = arrow.numbers(pa.array(cells, type=pa.decimal256(76, 30)))
+    read = arrow_numbers.numbers(pa.array(cells, type=pa.decimal256(76, 30)))
     assert np.array_equal(
         read, [np.nan if cell is None else float(cell) for cell in cells], equal_nan=True
     )
@@ -213,8 +215,8 @@ def test_values_under_a_null_are_never_seen(folder: Path) -> None:
     long = pa.Array.from_buffers(
         pa.decimal128(38, 2), 2, [valid, pa.py_buffer(np.array([150, 0, -1, 5]).tobytes())]
     )
-    assert np.array_equal(arrow.numbers(infinite), [1.0, np.nan], equal_nan=True)
-    assert np.array_equal(arrow.numbers(long), [1.5, np.nan], equal_nan=True)
+    assert np.array_equal(arrow_numbers.numbers(infinite), [1.0, np.nan], equal_nan=True)
+    assert np.array_equal(arrow_numbers.numbers(long), [1.5, np.nan], equal_nan=True)
     with pa.ipc.new_file(
         folder / "null.arrow", pa.schema([("a", pa.float64()), ("b", pa.decimal128(38, 2))])
     ) as writer:

@@ -2,6 +2,7 @@
 
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from fastlloyd.base import extras
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, delimited, open_records
+from fastlloyd.records.day_cells import DayCells
 from fastlloyd.records.text_cells import CellBlock, TextCells
 from record_files import SECRET, refusal
 
@@ -27,6 +29,11 @@ def stands(cells: TextCells) -> list[str | None]:
     return [None if code < 0 else cells.texts[code] for code in cells.codes]
 
 
+def numbers_in(cells: Any) -> Any:
+    """Return the numbers of a column, or the days of dates."""
+    return cells.days if isinstance(cells, DayCells) else cells
+
+
 def read(
     path: Path, columns: list[str], texts: set[str], missing: Missing = Missing.DROP
 ) -> list[list[object]]:
@@ -40,7 +47,7 @@ def read(
             column.extend(
                 stands(cells)
                 if isinstance(cells, TextCells)
-                else [None if np.isnan(x) else float(x) for x in getattr(cells, "days", cells)]
+                else [None if np.isnan(x) else float(x) for x in numbers_in(cells)]
             )
     return found
 

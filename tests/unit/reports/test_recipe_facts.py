@@ -8,7 +8,7 @@ from designs import design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.federation.plan.plan import Client
-from fastlloyd.mechanisms.catalogue import MOMENTLLOYD
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.records.recipe import Recipe
 from fastlloyd.reports.agreement import page
 from fastlloyd.reports.explain import explain

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.mechanisms.answering import LocalRecords
-from fastlloyd.mechanisms.catalogue import MOMENTLLOYD, design
+from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.mechanisms.uncertainty import noise_deviation
 from fastlloyd.records.recipe import Recipe
