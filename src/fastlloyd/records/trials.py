@@ -20,7 +20,7 @@ from itertools import chain, islice, tee
 
 from fastlloyd.errors import DataError
 from fastlloyd.records.cells import has_digits
-from fastlloyd.records.columns import NUMERIC, Columns, chosen
+from fastlloyd.records.columns import NUMERIC, Columns, chosen, numbered
 from fastlloyd.records.declared import LAYOUT
 from fastlloyd.records.first_line import (
     FirstLine,
@@ -113,8 +113,9 @@ class Trial:
                 first.names, wanted.columns, where, "header", self._is_number, wanted.unit
             )
         except DataError:
-            if not first.doubt:
+            if not first.doubt and not self._may_be_a_record():
                 raise
+            first = self.first
         names = first.names
         if wanted.layout.header is None and self.chosen:
             used = [*self.chosen, *(i for i, name in enumerate(names) if name == wanted.unit)]
@@ -124,6 +125,21 @@ class Trial:
         self._is_empty = first.is_header and not head
         if not head and first.doubt and not self._fits(self._cells):
             self.check()
+
+    def _may_be_a_record(self) -> bool:
+        """Doubt a header without the chosen columns if, as a record, it has gaps in them.
+
+        Below another record it would be one, so this reading must compete.
+        """
+        wanted, names = self._wanted, numbered(self.width)
+        if wanted.layout.header is not None or wanted.columns is NUMERIC:
+            return False
+        with suppress(DataError):
+            self.chosen = chosen(names, wanted.columns, self._path, "header", unit=wanted.unit)
+            self.measured = [i for i in self.chosen if names[i] not in wanted.text_columns]
+            self.first = FirstLine(names, False, "has only missing cells in the chosen columns")
+            return self._fits(self._cells)
+        return False
 
     def _head(self) -> list[Row]:
         """Return some rows below the first one. A row that cannot be split ends them."""

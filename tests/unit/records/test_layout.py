@@ -151,6 +151,7 @@ def test_the_only_reading_that_fits_all_lines_is_taken(
     ("text", "columns", "field"),
     [
         ("5,6;7\n", ["x1"], "separator"),  # 5, or 5.6
+        ("2;5\t\n", ["x2"], "separator"),  # 5, or missing
         ("1,5\t,2\n", None, "separator"),  # three numbers, or two
         ("a;b,c\nd;1,5\n1;2,5\n", None, None),
         ("1;2,5\n1;2.5\n", None, None),
