@@ -4,6 +4,8 @@ showing what the page shows.
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,7 +94,14 @@ def _gather() -> None:
     )
 
 
+def _hospital() -> None:
+    """The made-up table of a hospital."""
+    make = [sys.executable, str(ROOT / "examples/hospital/make_table.py")]
+    subprocess.run(make, check=True, capture_output=True)
+
+
 BEFOREHAND = {
+    "$ fastlloyd recipe new hospital.csv --force": _hospital,
     "$ fastlloyd ledger limit --dataset patients --new --epsilon 3 --delta 1e-5": _patients,
     "$ fastlloyd plan new --masks pairwise --host clinic-a --max-colluding 2 \\": _gather,
 }  # what happened before a block that begins with this
