@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fastlloyd.estimators.charging import dataset
     from fastlloyd.estimators.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
     from fastlloyd.estimators.pipelines import check_private_pipeline
+    from fastlloyd.estimators.transformer import RecipeTransformer
     from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.protocol.client import ClientSession
     from fastlloyd.federation.protocol.server import ServerSession
@@ -45,6 +46,7 @@ __all__ = [
     "Plan",
     "PrivacyLeakWarning",
     "Recipe",
+    "RecipeTransformer",
     "ServerSession",
     "SuLloyd",
     "UncountedFitWarning",
@@ -76,6 +78,7 @@ _HOME = {
     "Mechanism": "fastlloyd.mechanisms.mechanism",
     "Plan": "fastlloyd.federation.plan.plan",
     "Recipe": "fastlloyd.records.recipe",
+    "RecipeTransformer": "fastlloyd.estimators.transformer",
     "ServerSession": "fastlloyd.federation.protocol.server",
     "check_private_pipeline": "fastlloyd.estimators.pipelines",
     "dataset": "fastlloyd.estimators.charging",
