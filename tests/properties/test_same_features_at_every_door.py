@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.estimators.transformer import RecipeTransformer
 from fastlloyd.jobs.source import FileSource
 from fastlloyd.mechanisms.engines.collections import collection_records
 from fastlloyd.records.recipe import Recipe
@@ -41,7 +42,7 @@ def from_frame(case: Case, X: Any) -> Any:
 
 def check_transformer(case: Case, expected: Any) -> None:
     """Check that the transformer's features have the recipe's points between -1 and 1."""
-    transformer = Recipe.of(case.tables).transformer()
+    transformer = RecipeTransformer(Recipe.of(case.tables))
     found = transformer.fit_transform(case.in_pandas())
     names = tuple(transformer.get_feature_names_out())
     one = (1.0,) * len(names)

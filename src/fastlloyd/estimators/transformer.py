@@ -19,7 +19,7 @@ from fastlloyd.records.recipe.rows import Using
 
 
 class RecipeTransformer(TransformerMixin, BaseEstimator):
-    """Features of a recipe, for pipelines of scikit-learn. `Recipe.transformer` makes one.
+    """Features of a recipe, for pipelines of scikit-learn.
 
     Each row has features that depend on this row and the recipe alone. So a fit learns nothing from
     the records and spends no privacy budget. A feature of weight w lies between -w and w, and its

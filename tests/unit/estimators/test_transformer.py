@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from fastlloyd import Lloyd, Recipe, check_private_pipeline
 from fastlloyd.errors import DataError, PlanError
+from fastlloyd.estimators.transformer import RecipeTransformer
 from fastlloyd.records.recipe.rows import Using
 from fastlloyd.records.recipe_frames import frame_records
 
@@ -27,7 +28,7 @@ FRAME = pd.DataFrame(
 
 
 def test_features_lie_between_minus_and_plus_their_weight_and_have_names() -> None:
-    transformer = Recipe.of({"features": FEATURES}).transformer()
+    transformer = RecipeTransformer(Recipe.of({"features": FEATURES}))
     found = transformer.fit(FRAME).set_output(transform="pandas").transform(FRAME)
     assert list(found.columns) == ["age", "crp", "ward=surgery", "ward=medicine"]
     assert found["age"].iloc[[0, 2]].tolist() == [-1, 1]
@@ -37,7 +38,7 @@ def test_features_lie_between_minus_and_plus_their_weight_and_have_names() -> No
 
 
 def test_a_fit_keeps_names_of_columns_only_and_is_not_needed() -> None:
-    transformer = Recipe.of({"features": FEATURES}).transformer()
+    transformer = RecipeTransformer(Recipe.of({"features": FEATURES}))
     before = transformer.transform(FRAME)
     assert set(vars(transformer.fit(FRAME))) == {"recipe", "n_features_in_", "feature_names_in_"}
     assert np.array_equal(transformer.transform(FRAME), before, equal_nan=True)
@@ -55,7 +56,9 @@ def test_a_pipeline_with_the_transformer_is_harmless_and_clusters_the_grid_of_th
     recipe = Recipe.of({"features": features})
     frame = pd.concat([FRAME] * 20, ignore_index=True)
     public: dict[str, Any] = {"n_records": 100, "random_state": 0}
-    pipeline = make_pipeline(recipe.transformer(), Lloyd(2, bounds=(-1, 1), **public)).fit(frame)
+    pipeline = make_pipeline(RecipeTransformer(recipe), Lloyd(2, bounds=(-1, 1), **public)).fit(
+        frame
+    )
     assert check_private_pipeline(pipeline) == []
     direct = Lloyd(2, recipe=recipe, **public).fit(frame).mechanism_.domain
     grid = pipeline[-1].mechanism_.domain.to_grid(pipeline[:-1].transform(frame))
@@ -65,11 +68,11 @@ def test_a_pipeline_with_the_transformer_is_harmless_and_clusters_the_grid_of_th
 def test_a_recipe_of_one_row_a_person_or_none_is_refused() -> None:
     person = {"age": {"bounds": [0, 100], "per_person": "mean"}}
     with pytest.raises(PlanError, match="per_person"):
-        Recipe.of({"features": person}).transformer().fit(FRAME)
+        RecipeTransformer(Recipe.of({"features": person})).fit(FRAME)
     with pytest.raises(PlanError, match="recipe is missing"):
-        type(Recipe.of({"features": person}).transformer())().fit(FRAME)
+        RecipeTransformer().fit(FRAME)
     with pytest.raises(DataError, match="no column 'crp'"):
-        Recipe.of({"features": FEATURES}).transformer().fit(FRAME[["age"]])
+        RecipeTransformer(Recipe.of({"features": FEATURES})).fit(FRAME[["age"]])
 
 
 # an array has as many columns as the recipe, and a table of one row is as good as any
@@ -85,6 +88,8 @@ def test_every_check_of_scikit_learn_passes_for_a_recipe_of_as_many_columns_as_i
     passed, failed = set[str](), set[str]()
     for width in (1, 2, 3, 4, 5, 10, 20):
         features = {f"c{i}": {"bounds": [-9, 9], "missing": 0} for i in range(width)}
-        for each in check_estimator(Recipe.of({"features": features}).transformer(), on_fail=None):
+        for each in check_estimator(
+            RecipeTransformer(Recipe.of({"features": features})), on_fail=None
+        ):
             (failed if each["status"] == "failed" else passed).add(each["check_name"])
     assert failed - passed <= IN_OTHER_WORDS

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from fastlloyd.cli import terminal
+from fastlloyd.cli.join_conflicts import note_conflicts
 from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.network_options import (
     DryRun,
@@ -32,10 +33,9 @@ from fastlloyd.cli.options import (
     UnitColumn,
 )
 from fastlloyd.cli.recipes import OwnRecipeFile
-from fastlloyd.errors import DataError, EngineError, OutputError, PlanError, StateError
+from fastlloyd.errors import DataError, EngineError, OutputError, StateError
 
 if TYPE_CHECKING:
-    from fastlloyd.base.problems import Faults
     from fastlloyd.cli.client_progress import ClientProgress
     from fastlloyd.cli.hosting import ServerProcess
     from fastlloyd.cli.results import Destination
@@ -124,7 +124,7 @@ def join(
     account = BudgetAccount(named, ledger, by="join", files=files_of(data))
     with faults.noted("purpose"):
         account = account._replace(purpose=checked_purpose(purpose))
-    _note_conflicts(agreed, server, host, output, faults, is_rehearsal=dry_run)
+    note_conflicts(agreed, server, host, output, faults, is_rehearsal=dry_run)
     place = faults.value(results.NOWHERE, lambda: _place(output, agreed), "out")
     prepared = ClientRequest(
         plan=agreed,
@@ -199,38 +199,6 @@ def _carry_out(
         if beside is not None:
             beside.see_out(as_json=as_json)
     return ended
-
-
-def _note_conflicts(
-    plan: "Plan",
-    server: str | None,
-    host: HostOptions,
-    output: OutputOptions,
-    faults: "Faults",
-    *,
-    is_rehearsal: bool,
-) -> None:
-    """Note options that exclude each other, or that do not fit the plan, in `faults`."""
-    from fastlloyd.federation.identity.parties import check_address
-    from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
-
-    with faults.noted("plot_data"):
-        if output.plot_data and isinstance(plan.mechanism, BoundsMechanism):
-            raise OutputError(
-                "--plot-data draws records and centroids, but this plan finds bounds and no"
-                " centroids; leave --plot-data out"
-            )
-    with faults.noted("server"):
-        check_address(plan.server.address if server is None else server)
-    with faults.noted("server"):
-        if server is not None and host.serve is not None:
-            raise PlanError(
-                "--server and --serve exclude each other: --server names the address of a server,"
-                " and --serve runs it here; pass one of them"
-            )
-    with faults.noted("out"):
-        if output.out is None and not is_rehearsal:
-            raise OutputError("--out is missing; name a folder for the result with --out DIR")
 
 
 def _place(output: OutputOptions, plan: "Plan") -> "Destination":

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -138,14 +137,6 @@ class Recipe:
     def columns(self) -> tuple[GridColumn, ...]:
         """Columns of the grid."""
         return columns_of(self.features)
-
-    def transformer(self) -> Any:
-        """Return a transformer of scikit-learn with this recipe. It learns nothing.
-
-        Raises ImportError without scikit-learn.
-        """
-        # looked up at the face of the package: records know no estimators
-        return sys.modules["fastlloyd"].RecipeTransformer(self)
 
     @property
     def digest(self) -> str:
