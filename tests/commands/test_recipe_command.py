@@ -248,3 +248,13 @@ def test_three_sites_that_write_in_three_ways_have_the_records_of_the_one_table(
     assert min(map(len, parts)) > 100
     together = [record for part in parts for record in part]
     assert sorted(together) == sorted(records("hospital.csv", RECIPE))
+
+
+def test_a_forecast_takes_its_numbers_from_a_recipe(fastlloyd: Command) -> None:
+    ran = fastlloyd("advise", "--recipe", RECIPE, "--json", "--epsilons", "1")
+    stated = fastlloyd(
+        "advise", "--records", "1750", "--features", "4", "-k", "3", "--unit", "person",
+        "--unit-name", "patient", "--json", "--epsilons", "1",
+    )  # fmt: skip
+    assert ran.code == stated.code == 0
+    assert ran.out == stated.out

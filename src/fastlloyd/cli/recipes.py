@@ -42,6 +42,24 @@ def _take_over_here(ctx: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
+def _take_over_numbers(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Make the public numbers of the recipe the defaults of a forecast."""
+    if path is not None:
+        from fastlloyd.records.recipe.recipe import Recipe
+
+        recipe = Recipe.load(path)
+        options = dict(_options(recipe))
+        renamed = {
+            "records": options.get("n_expected", options.get("n_records")),
+            "features": str(len(recipe.columns)),
+            "clusters": options.get("n_clusters"),
+        }
+        known = {option.name for option in ctx.command.params}
+        found = {name: value for name, value in {**options, **renamed}.items() if value is not None}
+        _take(ctx, {name: value for name, value in found.items() if name in known})
+    return path
+
+
 def _take(ctx: typer.Context, options: Mapping[str, Any]) -> None:
     ctx.default_map = {**(ctx.default_map or {}), **options}
     ctx.meta[BEFORE] = lambda: _say_overridden(ctx, options)
@@ -79,6 +97,19 @@ OwnRecipeFile = Annotated[
             "Recipe whose part [here] says where the columns of the plan are in your file, and how"
             " its text is written."
         ),
+        metavar="FILE",
+    ),
+]
+
+
+ForecastRecipe = Annotated[
+    Path | None,
+    in_clustering(
+        "--recipe",
+        is_eager=True,
+        callback=_take_over_numbers,
+        help="Recipe that has the numbers of records, features and clusters. No file of records is"
+        " read.",
         metavar="FILE",
     ),
 ]

@@ -21,6 +21,7 @@ from fastlloyd.cli.options import (
     in_output,
     in_privacy,
 )
+from fastlloyd.cli.recipes import ForecastRecipe
 from fastlloyd.cli.terminal import Column
 from fastlloyd.errors import BudgetError, OutputError, PlanError
 
@@ -97,6 +98,7 @@ def advise(
     features: FeatureCount,
     clusters: Clusters,
     federation: FederationOptions,
+    recipe: ForecastRecipe = None,  # noqa: ARG001 - its numbers are the defaults of the others
     epsilons: Epsilons = "0.1,0.2,0.5,1,2,5,10",
     delta: Delta = None,
     algorithm: AlgorithmName = "momentlloyd",
