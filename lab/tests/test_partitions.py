@@ -299,4 +299,4 @@ def test_w31_every_index_refuses_what_is_not_finite_and_says_that_it_is_never_pr
         for X, centroids in ([[1.0], [bad]], [[1.0], [2.0]]), ([[1.0], [2.0]], [[bad], [1.0]]):
             with pytest.raises(DataError, match="NaN or infinity"):
                 index(X, centroids)
-    assert "Exact on raw data, NEVER private" in " ".join((index.__doc__ or "").split())
+    assert "Exact, so NEVER private" in " ".join((index.__doc__ or "").split())

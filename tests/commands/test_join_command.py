@@ -49,6 +49,7 @@ def test_join_refuses_what_is_not_what_was_agreed_on(site: Site) -> None:
     refused(site, site.join("a", "--server", "nonsense"), "is not HOST:PORT")
     refused(site, site.join("a", without=["--out"]), "--out")
     (site.folder / "result-a").mkdir()
+    (site.folder / "result-a/of-the-owner.txt").write_text("kept")
     refused(site, site.join("a"), "result-a exists already")
 
 

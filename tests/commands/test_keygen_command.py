@@ -259,7 +259,7 @@ REFUSED_KEYGEN = {
     "a path for a name": (("--name", "../a"), "name '../a' is not usable"),
     "a name no host has": (("--name", "a..b"), "cannot be part of a host name"),
     "no days": (("--name", "a", "--expires", "0"), "expires is 0 days; expected 1 to 3650"),
-    "days in the past": (("--name", "a", "--expires", "-3"), "expires is -3 days"),
+    "days in the past": (("--name", "a", "--expires", "-3"), "--expires is '-3'"),
     "too many days": (("--name", "a", "--expires", "999999999999"), "expected 1 to 3650"),
     "days in words": (("--name", "a", "--expires", "soon"), "--expires"),
     "no file with the passphrase": (

@@ -34,6 +34,7 @@ PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("ho
 # here
 NOTHING_TO_TYPE = {
     "how-to/certificates.md",
+    "how-to/fingerprints.md",
     "how-to/firewalls-and-proxies.md",
     "how-to/number-of-clusters.md",
     "how-to/prepare-a-study.md",

@@ -21,7 +21,7 @@ from fastlloyd import (
     PrivacyLeakWarning,
 )
 from fastlloyd.clustering import kernels
-from fastlloyd.estimators import base
+from fastlloyd.estimators import base, choosing
 from fastlloyd.jobs import fit
 from fastlloyd.mechanisms import central, uncertainty
 
@@ -126,7 +126,7 @@ class BrokenError(Exception):
 @pytest.mark.parametrize(
     ("where", "name"),
     [
-        (base, "validate_records"),
+        (choosing, "validate_records"),
         (fit, "design"),
         (central, "cluster"),
         (kernels, "assign"),

@@ -276,7 +276,7 @@ def test_the_grid_is_the_papers_but_that_of_glloyd(
 
 
 def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
-    with pytest.warns(WeakGuaranteeWarning, match="protects hardly anything"):
+    with pytest.warns(WeakGuaranteeWarning, match="hardly any protection"):
         private = GLloyd(3, epsilon=1e15, delta=1e-6, fraction_bits=16, **PUBLIC).fit(
             X
         )  # on the grid of Lloyd
