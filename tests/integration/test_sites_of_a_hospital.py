@@ -78,7 +78,7 @@ def test_the_sites_get_one_result_and_nothing_of_their_tables_leaves_them(sites:
     kept = [sites / "plan.toml", *(sites / "server").rglob("*")]
     for name in FILES:
         kept += [*(sites / name / "result").rglob("*"), *(sites / name).glob("*.store*")]
-    for file in filter(Path.is_file, kept):
-        content = file.read_bytes()
+    for path in filter(Path.is_file, kept):
+        content = path.read_bytes()
         for word in OF_THE_SITES:
-            assert word.encode() not in content, (file.name, word)
+            assert word.encode() not in content, (path.name, word)
