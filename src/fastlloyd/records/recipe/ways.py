@@ -43,13 +43,14 @@ class GridColumn(NamedTuple):
         """Return the numbers that are clustered, (n,), for numbers in the column's units.
 
         A number without a logarithm lies below the lower bound, and so does what it becomes. NaN
-        stays NaN.
+        and infinity stay as they are.
         """
         if self.scale is not Scale.LOG:
             return values
         found = np.full(len(values), self.lower - 1)
-        found[np.isnan(values)] = np.nan
-        there = values > 0
+        unusable = ~np.isfinite(values)
+        found[unusable] = values[unusable]
+        there = (values > 0) & ~unusable
         found[there] = self.scale.to_feature(values[there])
         return found
 
@@ -72,9 +73,10 @@ class TextFormat(NamedTuple):
         if self.decimal != "." and "." in plain:
             return None
         try:
-            return next(floats([plain.replace(self.decimal, ".")]))
+            number = next(floats([plain.replace(self.decimal, ".")]))
         except ValueError:
             return None
+        return number if math.isfinite(number) else None
 
 
 class Way(Protocol):

@@ -82,6 +82,8 @@ def test_a_number_without_a_logarithm_lies_below_the_bounds(tmp_path: Path) -> N
     [
         ("42,1,xyzzy,surgery,01.01.2023,01.01.2023", "sex"),
         ("42,<xyzzy,m,surgery,01.01.2023,01.01.2023", "crp"),
+        ("42,inf,m,surgery,01.01.2023,01.01.2023", "crp"),
+        ("42,1e999,m,surgery,01.01.2023,01.01.2023", "crp"),
         ("42,>3,m,surgery,01.01.2023,01.01.2023", "crp"),
         ("42,1,m,surgery,2023-01-01,01.01.2023", "admitted"),
         ("42,1,m,surgery,31.02.2023,01.01.2023", "admitted"),
