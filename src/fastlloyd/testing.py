@@ -90,7 +90,7 @@ class InjectedNoise:
         array = self._values[self._given]
         if array.shape != (size,):
             raise LocalProtocolError(
-                f"injected noise array {self._given} has shape {array.shape}, asked for ({size},)"
+                f"injected noise array {self._given} has shape {array.shape}; expected ({size},)"
             )
         self._given += 1
         return array.copy()
@@ -98,8 +98,8 @@ class InjectedNoise:
 
 UNREPEATABLE_CHECKS = {
     "check_clustering": (
-        "the check expects an adjusted Rand index above 0.4 of 50 records; noise that"
-        " hides one record can prevent this"
+        "the check clusters 50 records and expects an adjusted Rand index above 0.4; noise"
+        " that hides one record can prevent this"
     ),
     "check_fit_idempotent": (
         "the check expects equal results of two fits with one random_state; the noise"

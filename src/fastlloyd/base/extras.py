@@ -26,7 +26,7 @@ MODULES: Final = {
     "dask": ("dask", "distributed"),
     "mpi": ("mpi4py",),
 }
-"""Modules that can be imported if an extra is installed, by the name of the extra."""
+"""Modules of each extra. They can be imported if the extra is installed."""
 
 
 def is_installed(extra: str) -> bool:

@@ -170,8 +170,8 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
         ) from None
     except (RecursionError, ValueError):  # endless brackets, endless digits
         raise PlanError(
-            f"{source} has brackets or digits that are too deep or too long for a file of"
-            " fastlloyd; get the original, or make a new one",
+            f"{source} has brackets that are nested too deeply, or a number that is too long, for a"
+            " file of fastlloyd; get the original, or make a new one",
             code=WRONG_FILE,
         ) from None
 

@@ -125,7 +125,8 @@ def _left(one: Account, delta: float | None) -> list[str]:
         law = "Laplace" if _at(one, delta) == 0 else "Gaussian"
         said.append(
             f"one more run with {law} noise may have epsilon {down(left)} at delta"
-            f" {delta_down(_at(one, delta))}, or each of {SEVERAL} runs {down(each)}."
+            f" {delta_down(_at(one, delta))}, or {SEVERAL} more runs"
+            f" may have epsilon {down(each)} each."
         )
     if (one.left_pure or 0) > left:
         said.append(
@@ -351,7 +352,8 @@ def spent(one: Account) -> str:
     """
     limit = finite(one.limit)
     said = (
-        f"All runs so far on data set {one.dataset!r} have no finite epsilon for {one.asked}."
+        f"Together, all runs so far on data set {one.dataset!r} have no finite epsilon for"
+        f" {one.asked}."
         if math.isinf(one.epsilon)
         else f"All runs so far on data set {one.dataset!r} spent epsilon {rounded_up(one.epsilon)}"
         f" at delta {delta_up(one.delta)}, for {one.asked}."

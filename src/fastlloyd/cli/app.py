@@ -40,7 +40,10 @@ COMMANDS = {
         "Repeat the paper's experiments, or run others, on public records, and draw them: NOT"
         " PRIVATE."
     ),
-    "demo": "Let three hospitals and a server, four processes, cluster public tumour measurements.",
+    "demo": (
+        "Run three hospitals and a server, as four processes, which cluster public tumour"
+        " measurements."
+    ),
     "help": "Show the help of a command.",
     "version": "Show the version.",
 }

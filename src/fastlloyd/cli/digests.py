@@ -12,8 +12,8 @@ from fastlloyd.federation.plan.plan import Plan
 
 DIGITS: Final = 64
 MOST_MISTYPED: Final = 4
-"""Largest number of different digits, out of 64, for a digest that counts as mistyped. Two
-unrelated digests agree in 60 digits with a probability below 1e-60.
+"""Largest number of wrong digits, out of 64, in a digest that counts as mistyped. Two unrelated
+digests agree in 60 digits with a probability below 1e-60.
 """
 
 

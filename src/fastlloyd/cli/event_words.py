@@ -61,7 +61,7 @@ _WORDS: Mapping[type, Callable[[Any], str]] = {
     events.PersonRunReserved: _reserved,
     events.RunCharged: lambda _: "all exchanges charged",
     events.HandedBack: lambda e: (
-        f"exchanges without noise, so not spent: {', '.join(map(str, e.numbers))}"
+        f"exchanges refunded, because no noise was drawn for them: {', '.join(map(str, e.numbers))}"
     ),
     events.RunNoted: _noted,
     events.TakenOver: lambda _: "run began before this ledger knew of it",

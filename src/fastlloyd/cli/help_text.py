@@ -72,7 +72,9 @@ NEEDED: Final[Mapping[str, frozenset[str]]] = {
     "plan new": frozenset({"--bounds", "--n-clusters", "--member", "--server", "--address"}),
     "join": frozenset({"--out"}),
 }
-"""Options that a run needs and that the command can only miss later, by the name of the command."""
+"""Options that a run needs, but whose absence the command notices only later. The key is the name
+of the command.
+"""
 
 USUAL: Final = frozenset(
     {
@@ -85,7 +87,7 @@ USUAL: Final = frozenset(
 """Options of most runs, except those that a command needs."""
 
 ABLATION: Final = "Ablation"
-"""Part of the help with the options of the paper's ablation, which is the last."""
+"""Last part of the help: the options of the paper's ablation."""
 
 _LAST: Final = "The paper's ablation"
 _FEW: Final = 12  # options, which are not parted into usual ones and others

@@ -24,8 +24,9 @@ class LayoutOptions:
         str | None,
         _in_text(
             help=(
-                "Character between cells, or comma, semicolon, tab, space or bar. Default: the only"
-                " one of comma, semicolon and tab that fits all lines (.tsv: tab)."
+                "Separator of cells: one character, or 'comma', 'semicolon', 'tab', 'space' or"
+                " 'bar'. Default: the only one of comma, semicolon and tab that fits all lines"
+                " (.tsv: tab)."
             ),
             metavar="CHARACTER",
         ),
@@ -33,7 +34,7 @@ class LayoutOptions:
     decimal: Annotated[
         str | None,
         _in_text(
-            help="Decimal mark, . or ,. Default: the only one that fits all lines.",
+            help="Decimal mark: '.' or ','. Default: the only one that fits all lines.",
             metavar="MARK",
         ),
     ] = None
@@ -41,8 +42,8 @@ class LayoutOptions:
         str | None,
         _in_text(
             help=(
-                "Mark between groups of three digits: point, comma, apostrophe or space. Default:"
-                " no mark."
+                "Mark between groups of three digits: 'point', 'comma', 'apostrophe' or 'space'."
+                " Default: no mark."
             ),
             metavar="MARK",
         ),
@@ -58,8 +59,9 @@ class LayoutOptions:
         str | None,
         _in_text(
             help=(
-                "Whether the first line names the columns. Default: yes if it has no number, no if"
-                " it has only numbers. Any other first line needs this option."
+                "Whether the first line names the columns. Default: 'yes' if the line has no"
+                " number; 'no' if all its cells are numbers. Any other first line needs this"
+                " option."
             ),
             metavar="yes|no",
         ),
@@ -79,8 +81,8 @@ class LayoutOptions:
         _in_text(
             "--missing-words",
             help=(
-                "Words for a missing cell, as a,b,c, besides an empty cell, NA, NaN, null and ?."
-                " Case does not count."
+                "More words for a missing cell, as a,b,c. An empty cell, NA, NaN, null and '?'"
+                " always count as missing. Upper and lower case are the same."
             ),
             metavar="WORDS",
         ),

@@ -40,7 +40,7 @@ def say_limit(one: Account, event: Limit) -> None:
     spent = (
         f"All runs so far spent epsilon {rounded_up(one.epsilon)} at delta {delta_up(event.delta)}."
         if math.isfinite(one.epsilon)
-        else f"All runs so far have no finite epsilon at delta {delta_up(event.delta)}."
+        else f"Together, all runs so far have no finite epsilon at delta {delta_up(event.delta)}."
     )
     if finite(event) is None:
         typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. {spent}")

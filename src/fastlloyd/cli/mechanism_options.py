@@ -39,8 +39,8 @@ class MechanismOptions:
             help=(
                 "Public bounds, chosen without looking at the data: LO:HI for all columns,"
                 " a=LO:HI,b=LO:HI, or a TOML file with a table [bounds] (`fastlloyd bounds"
-                " template` makes one). The word private finds the bounds within --range (only"
-                " fit). The word from-data takes the bounds of the records, NOT PRIVATE."
+                " template` makes one). The word 'private' finds the bounds within --range (only"
+                " fit). The word 'from-data' takes the bounds of the records, NOT PRIVATE."
             ),
             metavar="BOUNDS|private|from-data",
         ),
@@ -69,7 +69,7 @@ class MechanismOptions:
         str | None,
         in_clustering(
             help=(
-                "momentlloyd is our own mechanism, the others are the paper's. lloyd adds no"
+                "'momentlloyd' is our own mechanism, the others are the paper's. 'lloyd' adds no"
                 " noise: NOT PRIVATE. Default: momentlloyd (preset paper: fastlloyd)."
             ),
             metavar="momentlloyd|fastlloyd|glloyd|sulloyd|lloyd",
@@ -79,8 +79,8 @@ class MechanismOptions:
         str,
         in_clustering(
             help=(
-                "paper uses the settings of the published experiments (weaker delta, no floor"
-                " under counts)."
+                "'paper' stands for the settings of the published experiments (weaker delta, no"
+                " floor under counts)."
             ),
             metavar="default|paper",
         ),
@@ -90,8 +90,8 @@ class MechanismOptions:
         str,
         in_clustering(
             help=(
-                "per-feature gives all bounds the same weight; common keeps the distances of the"
-                " original units."
+                "'per-feature': all bounds have the same weight. 'common': distances are those of"
+                " the original units."
             ),
             metavar="per-feature|common",
         ),

@@ -429,9 +429,9 @@ def say_traffic(plan: Plan, name: str, moved: "Meter | None", *, as_json: bool =
         return
     whole = traffic(plan, name)
     say_last(
-        f"This process sent {moved.sent} bytes and received {moved.received}. A whole run of"
-        f" this plan takes {whole.sent} and {whole.received} bytes for the messages of this client."
-        " Frames around the messages, and repeated messages, come on top.",
+        f"This process sent {moved.sent} bytes and received {moved.received}. In a whole"
+        f" run of this plan, this client sends {whole.sent} bytes and receives {whole.received}"
+        " bytes of messages. Frames around the messages, and repeated messages, come on top.",
         as_json=as_json,
     )
 
@@ -460,7 +460,8 @@ def naming_the_server(plan: Plan) -> list[str]:
         return []
     caution = (
         f"each connection sends the name {hosts[0]} unencrypted, because the server's certificate"
-        " has no other host; a certificate from this version of `fastlloyd keygen` names no party"
+        " has no neutral host name; to avoid this, make a new certificate with this version of"
+        " `fastlloyd keygen`, and a new plan"
     )
     return [caution]
 

@@ -205,7 +205,7 @@ NRecords = Annotated[
     in_privacy(
         help=(
             "Public cap on the number of records, or of persons. Default in plan new: the sum of"
-            " the clients' caps. from-data takes their number, NOT PRIVATE."
+            " the clients' caps. The word 'from-data' takes their number, NOT PRIVATE."
         ),
         metavar="N|from-data",
     ),
@@ -214,8 +214,8 @@ Relation = Annotated[
     str,
     in_privacy(
         help=(
-            "Neighbouring relation: add_or_remove_one hides whether one record (or person) is in"
-            " the data, replace_one hides its values."
+            "Neighbouring relation: 'add_or_remove_one' hides whether one record (or person) is"
+            " in the data, 'replace_one' hides its values."
         ),
         metavar="add_or_remove_one|replace_one",
     ),
@@ -275,8 +275,8 @@ class FederationOptions:
         str | None,
         in_federation(
             help=(
-                "Who adds the noise. With server-noise the server must never see a result."
-                " Default: client-noise (preset paper: server-noise)."
+                "Who adds the noise. With 'server-noise' the server must never see a result."
+                " Default: 'client-noise' (preset paper: 'server-noise')."
             ),
             metavar="client-noise|server-noise",
         ),
@@ -285,9 +285,9 @@ class FederationOptions:
         int | None,
         in_federation(
             help=(
-                "Number of clients that may be missing: from the beginning with pairwise masks,"
-                " from any round with group masks. Default: 0 (simulate: the number of clients in"
-                " --drop)."
+                "Number of clients that may be absent. With pairwise masks, such a client must"
+                " be absent from the whole run; with group masks, it may miss any round. Default:"
+                " 0 (simulate: the number of clients in --drop)."
             ),
             metavar="D",
         ),
@@ -296,12 +296,12 @@ class FederationOptions:
         str | None,
         in_federation(
             help=(
-                "Keys that hide uploads. pairwise: one key for each pair of clients; uploads stay"
-                " hidden even from the server together with --max-colluding clients, but all"
-                " clients that join must answer every round. group: one key for all clients; they"
-                " may miss rounds, but the server and any one client together open every upload."
-                " Default: pairwise if --max-dropouts is 0, group with --drop; otherwise choose"
-                " one."
+                "Keys that hide uploads. 'pairwise': one key for each pair of clients; uploads stay"
+                " hidden even if the server and T clients (--max-colluding) pool what they see,"
+                " but all clients that join must answer every round. 'group': one key for all"
+                " clients; they may miss rounds, but the server and any one client together can"
+                " open every upload. Default: 'pairwise' if --max-dropouts is 0, 'group' with"
+                " --drop; otherwise choose one."
             ),
             metavar="pairwise|group",
         ),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
 LARGE_WORK: Final = 10**8
-"""Number of pairs of a record's coordinate and a centroid above which progress is shown. They take
+"""Progress is shown if records x features x centroids exceeds this number. So much work takes
 about a second without compiled code.
 """
 LOG_SECONDS: Final = 10.0

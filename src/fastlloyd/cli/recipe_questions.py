@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _WAYS = {
     "n": "a number, with bounds",
-    "l": "the logarithm of a number: twice as much counts the same everywhere",
+    "l": "the logarithm of a number: from 1 to 2 is as far as from 10 to 20",
     "v": "a text that stands for a number, such as m = 0, w = 1",
-    "c": "categories: one column of 0 and 1 each",
+    "c": "categories: a column of 0 and 1 for each category",
     "d": "a date",
     "-": "not clustered",
 }
@@ -35,7 +35,10 @@ def ask(look: "Look") -> "Recipe":
     is_person = privacy.get("unit") == "person"
     per_person = None
     if is_person:
-        typer.echo("\nShall the rows of a person become one record? (mean, first, last or rows)")
+        typer.echo(
+            "\nHow are the rows of a person used? 'mean', 'first' or 'last': as one record; 'rows':"
+            " each row as a record"
+        )
         per_person = _choice("per person", ("mean", "first", "last", "rows"))
     features = dict(_features(look, here, None if per_person == "rows" else per_person))
     if per_person in ("first", "last"):

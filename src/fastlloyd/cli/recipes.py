@@ -210,7 +210,7 @@ def own_recipe(path: Path | None, agreed: "Sequence[Feature] | None") -> "Using 
     if agreed is None:
         if path is not None and Recipe.load_here(path).names:
             raise PlanError(
-                "the plan has no recipe, so its columns cannot be called otherwise in your file;"
+                "the plan has no recipe, so your file must use the plan's names of columns;"
                 " rename your columns, or agree on a plan made with `plan new --recipe`",
                 field="recipe",
             )

@@ -154,8 +154,8 @@ def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Clien
     """
     if not (clients or members):
         raise PlanError(
-            "a plan needs clients: --member FILE:CAP with a public file, or with --simulation"
-            " --client NAME:CAP"
+            "a plan needs clients: give --member FILE:CAP for each, with its public file; for a"
+            " simulation (--simulation) give --client NAME:CAP instead"
         )
     by_name = [_split(text, "client", "NAME:CAP, such as hospital-a:200") for text in clients]
     by_file = [

@@ -72,7 +72,7 @@ class Group(TyperGroup):
 
 
 BEFORE = "fastlloyd.before"
-"""Name of a function among the notes of a command, which is called before the command."""
+"""Key in `Context.meta` of a function that is called before the command."""
 
 
 class Command(TyperCommand):

@@ -63,9 +63,9 @@ def _check_steps(name: str, low: float, high: float, grid_unit: float) -> None:
         raise _unusable(
             name,
             f"the bounds of feature {name!r} are [{low}, {high}], too close together for numbers"
-            f" of this size: near them float64 goes in steps of {step:.1g}, and the grid needs"
-            f" steps of {grid_unit / 2:.1g}; subtract a constant, such as the lower bound, from"
-            " the column and from its bounds, or use fewer fraction_bits",
+            f" of this size: here float64 distinguishes only steps of {step:.1g}, but the grid"
+            f" needs steps of {grid_unit / 2:.1g}; subtract a constant, such as the lower bound,"
+            " from the column and from its bounds, or use fewer fraction_bits",
         )
 
 

@@ -380,6 +380,6 @@ def _check(
             " expected at least 1, 1 and 0"
         )
     if not (np.abs(points) < LARGEST).all():
-        raise LocalProtocolError("a coordinate of a public point is not finite or beyond 2^400")
+        raise LocalProtocolError("a coordinate of a public point is infinite, NaN, or beyond 2^400")
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise LocalProtocolError("a weight of a public point is negative or not finite")

@@ -162,7 +162,7 @@ def hidden(first: FirstStage | None) -> list[str]:
     """
     names = [] if first is None else first.not_found
     return (
-        [f"noise hides where the records are in {listing(names)}: the outer range is used there"]
+        [f"noise hides where the values of {listing(names)} lie: their bounds are the outer range"]
         if names
         else []
     )

@@ -157,8 +157,8 @@ def _refuse_names(names: list[Any], index: frozenset[str]) -> None:
     for name in names:
         if isinstance(name, str) and (is_index(name) or name in index):
             raise DataError(
-                f"column {name!r:.80} of X is the index of a data frame, which some program made a"
-                " column; drop it, or give it a name if it is a feature",
+                f"column {name!r:.80} of X was the index of a data frame, and a program saved it"
+                " as a column; drop it, or give it another name if it is a feature",
                 code=INDEX,
                 field=name,
             )

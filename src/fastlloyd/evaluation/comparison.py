@@ -134,6 +134,6 @@ def to_builtins(comparison: Comparison) -> dict[str, Any]:
     said: dict[str, Any] = msgspec.to_builtins(comparison)
     return {
         "note": "computed on raw data: NOT PRIVATE; for the owner of the records only",
-        "unit": "half widths of the scaled domain; nicv: squared",
+        "unit": "half widths of the scaled domain (nicv: their square)",
         **said,
     }

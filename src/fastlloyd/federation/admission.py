@@ -193,8 +193,9 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
     )
     said = (
         f"{told}. All runs so far spent or reserved epsilon {spent}, this run needs {needed}, and"
-        f" the sum would be {together}: plan a run that costs less. A limit that is raised now with"
-        " `fastlloyd ledger limit` does not cover runs that were chosen from results"
+        f" the sum would be {together}: plan a run that costs less. A limit that you raise now with"
+        " `fastlloyd ledger limit` gives no guarantee for runs that were planned after seeing"
+        " results"
     )
     if after.epsilon(limit.delta) <= limit.epsilon:
         said += (
@@ -284,7 +285,8 @@ def check_unit_name(unit: object) -> None:
 
 CAP_LEAK: Final = "the number of records was taken from the data"
 """Sentence about a cap that was taken from the data. Replacing a record does not change the number
-of records, but adding one does. A record that a run replaces today may be added tomorrow.
+of records, but adding one does. A later run on the data set may protect an added record, so the
+cap is a leak under both relations.
 """
 
 

@@ -94,8 +94,9 @@ def _position_seen(ledger: History, client: Store) -> Iterator[Event]:
         known.length > now.length or client.head_at(known.length) != known.head
     ):
         raise StateError(
-            f"{client.path} is an old copy, or was made again: it has {now.length} events, and the"
-            f" ledger {known.length}; {WAY_OUT}"
+            f"{client.path} is an old copy, or was made again: it has {now.length} events, but"
+            " they do"
+            f" not begin with the {known.length} events that the ledger has seen; {WAY_OUT}"
         )
     if known != now:
         yield PeerSeen(name=name, position=now)

@@ -204,8 +204,8 @@ class HoldersLedger:
     def _missing(self) -> str:
         if self._identity is not None:
             return (
-                f"there is no ledger {self.path}, and this fit is counted in it; fit on the"
-                " machine where the ledger is, or bring it back"
+                f"the ledger {self.path}, which counts this fit, is missing; fit on the machine"
+                " where that ledger is, or bring it back"
             )
         return (
             f"there is no ledger {self.path}; bring back its newest copy, or name its place with"
@@ -419,8 +419,9 @@ class HoldersLedger:
                 begun = after.runs[mine].reserved
                 if reserved is not None and begun != reserved:
                     raise StateError(
-                        f"{self.path} has run {run_id.hex()} with another plan, name or data set,"
-                        " from a process that was killed before it joined; pass the same plan,"
+                        f"in {self.path}, run {run_id.hex()} is recorded with another plan, name"
+                        " or data"
+                        " set, by a process that was killed before it joined; pass the same plan,"
                         " name and data set again, or give the run up with `fastlloyd ledger"
                         f" release {client.path} --run {run_id.hex()} --ledger {self.path}`"
                     )

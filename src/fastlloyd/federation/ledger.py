@@ -319,8 +319,8 @@ def check_sums(history: History) -> None:
         ):
             if not _found_again(spent, epsilon, one.delta):
                 raise BudgetError(
-                    f"data set {one.dataset!r}: two methods to add up the epsilon spent disagree;"
-                    " start no run, and report this"
+                    f"data set {one.dataset!r}: two methods to add up its epsilon give different"
+                    " results; start no run, and report this"
                 )
     every = [
         cost
@@ -337,8 +337,8 @@ def check_sums(history: History) -> None:
         m = math.sqrt(pure_mu_squared(Fraction(epsilon)))
         if math.erfc(m / math.sqrt(8)) > 2 / (1 + math.exp(min(epsilon, 700))) + 1e-12:
             raise BudgetError(
-                "two methods to count Laplace noise as Gaussian disagree; start no run, and report"
-                " this"
+                "two methods to compute the cost of Laplace noise give different results; start no"
+                " run, and report this"
             )
 
 
@@ -357,8 +357,8 @@ def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
 
 
 Counted = tuple[PlannedCost, Sequence[int] | Mapping[int, int]]
-"""Cost of a run, and the exchanges of it that count: their numbers, or the number of times that
-each was answered.
+"""Cost of a run, and its exchanges that count: a list of them, or a mapping from each of them to
+the number of its answers.
 """
 
 

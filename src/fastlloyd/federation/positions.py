@@ -147,9 +147,9 @@ def newest(known: Iterable[tuple[str, KnownStore]]) -> Mapping[str, KnownStore]:
         other = found.setdefault(key, store)
         if store.length == other.length and store.head != other.head:
             raise PlanError(
-                f"the identity with signing key {key[:16]}... signed two positions of"
-                f" {store.length} events, so two copies of its store were used; its party needs a"
-                " new identity"
+                f"the identity with signing key {key[:16]}... signed two different"
+                f" positions after {store.length} events, so two copies of its store were used;"
+                " its party needs a new identity"
             )
         if store.length > other.length:
             found[key] = store

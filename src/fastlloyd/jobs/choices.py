@@ -21,13 +21,13 @@ from fastlloyd.records.bounds import Bounds
 from fastlloyd.records.recipe.feature import Feature
 
 FROM_DATA: Final = "from-data"
-"""Value of bounds or n_records with which they are taken from the data. The guarantee then does not
-hold.
+"""Value of the parameters `bounds` and `n_records`: take them from the data. The guarantee then
+does not hold.
 """
 
 
 PRIVATE: Final = "private"
-"""Value of bounds with which bounds are found from noisy answers, within value_range."""
+"""Value of the parameter `bounds`: find bounds within `value_range`, from noisy answers."""
 
 
 MISSING: Final = "missing-setting"
@@ -35,8 +35,8 @@ MISSING: Final = "missing-setting"
 
 NEEDS_BOUNDS = (
     "bounds is missing: state the smallest and largest value that each column can have, from public"
-    " knowledge (`fastlloyd bounds template` makes a form); with bounds from-data they are taken"
-    " from the data: NOT PRIVATE"
+    " knowledge (`fastlloyd bounds template` makes a form); the value 'from-data' takes them from"
+    " the data: NOT PRIVATE"
 )
 
 
@@ -47,8 +47,8 @@ NEEDS_RANGE = (
 
 
 NEEDS_CAP = (
-    "n_records is missing: state a round number above the number of {many}; with"
-    " n_records from-data the cap is taken from the data: NOT PRIVATE"
+    "n_records is missing: state a round number above the number of {many}; the"
+    " value 'from-data' takes the cap from the data: NOT PRIVATE"
 )
 
 
@@ -251,8 +251,9 @@ def refuse_private(choices: ClusteringChoices) -> None:
     if is_private(choices.bounds) or choices.value_range is not None:
         raise PlanError(
             (
-                "bounds private works only in fit; for several organisations first make a"
-                " plan that finds the bounds (`fastlloyd plan new --kind bounds`)"
+                "only `fastlloyd fit` finds bounds within a range (--bounds private, --range);"
+                " for several organisations first make a plan that finds the bounds (`fastlloyd"
+                " plan new --kind bounds`)"
             ),
             field="bounds",
         )

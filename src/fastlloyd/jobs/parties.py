@@ -58,8 +58,8 @@ def check_store_exists(plan: Plan, name: str, store: Path) -> None:
     known = plan.client(name).store
     if known is not None and not store.exists():
         raise StateError(
-            f"there is no store {store}, but by the plan the store of {name!r} has {known.length}"
-            " events; bring back its newest copy, or make a new identity"
+            f"there is no store {store}, but according to the plan, the store of {name!r} has"
+            f" {known.length} events; bring back its newest copy, or make a new identity"
         )
 
 

@@ -519,7 +519,7 @@ class CollectionSource:
         """
         if outside is not Outside.CLIP:
             raise PlanError(
-                "values of a Dask collection are always clipped; leave out the parameter outside"
+                "values of a Dask collection are always clipped; leave out the parameter 'outside'"
             )
         yield self._on(run.domain)
 

@@ -50,9 +50,9 @@ class RandomAssignment:
     ) -> None:
         if not 1 <= max_clients <= n_clients <= _MOST_CLIENTS:
             raise PlanError(
-                f"records are to be dealt to {n_clients} clients, with each person at up to"
-                f" {max_clients}; expected 1 to {_MOST_CLIENTS} clients, and no person at more"
-                " clients than there are"
+                f"records cannot be dealt to {n_clients} clients with each person at up to"
+                f" {max_clients} of them; expected 1 to {_MOST_CLIENTS} clients in all, and at"
+                " least 1 and at most all of them for each person"
             )
         key = random_bytes(KEY_BYTES)
         self.n_clients, self.max_clients = n_clients, max_clients

@@ -375,5 +375,6 @@ def _check_loss(m: Mechanism, loss: LossRound) -> None:
         raise PlanError(f"cap of the loss is {loss.cap}; expected 1 to {MAX_LOSS_CAP}")
     if not 0 <= loss.shift < 53 or loss.squared_cap >= 1 << 53:
         raise PlanError(
-            f"shift of the loss is {loss.shift}; expected a cap of at most 2**53 squared grid units"
+            f"shift of the loss is {loss.shift}, with a cap of {loss.cap}; expected a shift of 0 to"
+            " 52, and cap * 2**shift (squared grid units) below 2**53"
         )

@@ -14,8 +14,8 @@ from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.settings import RunSettings, Settings
 
 LEEWAY: Final = Fraction(1, 1 << 30)
-"""Largest cost of an exchange of the second stage beyond the planned cost, divided by its mu^2.
-Noise scales are rounded up for the bounds found, which may increase the cost.
+"""Largest extra cost of an exchange of the second stage, as a fraction of its planned mu^2. Noise
+scales are rounded up for the bounds found, which may increase the cost.
 """
 _KEPT_BACK = 2.0**-28  # of epsilon, which is more than that of mu^2
 

@@ -65,9 +65,9 @@ def chosen(
         stored = [name for name in names if name in index and name != unit]
         if stored and columns is None:
             raise DataError(
-                f"{source}: column {stored[0]!r} is the index of the pandas frame that was written;"
-                " write it without (index=False), after reset_index() if it is a feature, or choose"
-                " columns with --columns",
+                f"{source}: column {stored[0]!r} was the index of a pandas frame; write the frame"
+                " again with index=False (if the index is a feature, call reset_index() first), or"
+                " choose columns with --columns",
                 code=INDEX,
                 field=stored[0],
             )

@@ -33,7 +33,7 @@ _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of deci
 
 POINTS = (
     "; if commas are decimal marks, cells must be separated by semicolons or tabs, and all numbers"
-    " be written so; state a mark of thousands with --thousands"
+    " must use the decimal comma; state a mark of thousands with --thousands"
 )
 _HEADER_HINT = "; if the first line names the columns, pass --header yes"
 CHOOSE = "choose numeric columns with --columns"

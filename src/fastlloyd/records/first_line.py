@@ -66,7 +66,7 @@ def judge(
         return FirstLine(plain, False, doubt)
     doubt = ""
     if not any(words):
-        doubt = "has only missing cells, which can also be names"
+        doubt = "has only empty cells or words such as NA, which may be missing values or names"
     elif any(
         gap and cell.strip() and not _LETTER.search(cell)
         for gap, cell in zip(gaps, cells, strict=True)
@@ -88,7 +88,7 @@ def misplaced(first: FirstLine, used: Sequence[int]) -> FirstLine:
         and used_names != [f"x{i + 1}" for i in used]
     ):
         return first._replace(
-            doubt="has names such as x1 in another place than the first, second, ..."
+            doubt="has names such as x1 and x2 at positions that do not match their numbers"
         )
     return first
 
@@ -132,8 +132,9 @@ def shape_fault(lines: Sequence[tuple[int, list[str]]]) -> str:
         return ""
     if width == len(first) + 1 and len(first) > 1 and _are_row_names([row[0] for _, row in others]):
         return (
-            f"the first line has {len(first)} cells and the lines below {width}, as R writes row"
-            " names; write the table with row.names=FALSE, or add a name for the first column"
+            f"the first line has {len(first)} cells, but the lines below have {width}: R writes row"
+            " names like this; write the table with row.names=FALSE, or add a name for the first"
+            " column"
         )
     if len(first) > 1 and any(map(has_digits, others[0][1])):
         return ""

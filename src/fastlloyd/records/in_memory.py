@@ -302,5 +302,5 @@ def refusal(where: str, said: Content, field: str | None) -> DataError:
 
 _REMEDY = dict.fromkeys(
     (Holds.TEXT, Holds.BYTES, Holds.CATEGORIES),
-    ", or convert the digits of a quantity by astype(float)",
+    ", or convert text that stands for a quantity with astype(float)",
 )

@@ -165,7 +165,7 @@ def _check_marks(layout: Layout) -> None:
     if thousands is not None and thousands in (decimal, separator):
         raise _wrong("thousands", "it must differ from decimal and separator")
     if thousands == "." and separator == ",":
-        raise _wrong("thousands", "decimals would then have commas, as cells are separated")
+        raise _wrong("thousands", "the comma would then be both the decimal mark and the separator")
 
 
 def _codec(stated: Any) -> str:

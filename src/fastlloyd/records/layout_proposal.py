@@ -128,8 +128,8 @@ def _separated(
     if rivals:
         others = " and by ".join(_MARKS[mark] for mark in rivals)
         doubts.append(
-            f"Cells are taken to be separated by {_MARKS[best]}. As many lines can be separated by"
-            f" {others}."
+            f"Cells are taken to be separated by {_MARKS[best]}. Separation by {others} fits just"
+            " as many lines."
         )
     return best, found[best]
 
@@ -182,8 +182,8 @@ def _marks(
     if not grouped or len(grouped) < n_others:
         return decimal, None
     doubts.append(
-        f"thousands = {other!r}: some numbers have this mark before three digits. Take it out if it"
-        " is the decimal mark."
+        f"thousands = {other!r}: some numbers have this mark before three digits. If it is the"
+        " decimal mark, remove the line `thousands`."
     )
     return decimal, other
 

@@ -236,8 +236,8 @@ def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
     if differing := set(other.names) ^ set(reader.names) if not asked_by_name else None:
         raise DataError(
             f"{first.path} and {piece.path} differ in their columns: only one has"
-            f" {listing(sorted(differing))}; choose columns that all have with --columns, or files"
-            " that belong together"
+            f" {listing(sorted(differing))}; with --columns, choose columns that all files"
+            " have, or pass only files that belong together"
         )
     if other.ids != reader.ids:
         raise DataError(

@@ -14,14 +14,16 @@ from fastlloyd.records.layout import Layout
 from fastlloyd.records.recipe_proposal import CellKind, ColumnLook, Look
 
 TEMPLATE_HEADING = "# Recipe of fastlloyd"  # how every recipe file begins
-_ABOUT = f"""{TEMPLATE_HEADING}: from the columns of a table to features. All but [here] is public.
+_ABOUT = f"""{TEMPLATE_HEADING}: from the columns of a table to features.
+# Everything except the table [here] is public.
 #
 # Replace the words in capitals, and take out the features that are not to be clustered. Bounds are
 # published with the result, so they must not come from the records: use what is known without them
 # (the range of an instrument, the literature, the admission criteria). A column whose bounds are
 # twice as wide counts half as much; `weight` lets a column count less.
 # Leave out rows that sum up others, such as a last row "Total".
-# Types and layout were proposed from the file itself; the guarantee takes them as given.
+# Types and layout were proposed from the file itself; the guarantee does not cover what they tell
+# about the records.
 
 [privacy]
 epsilon = 1.0
@@ -86,7 +88,7 @@ def _feature(column: ColumnLook) -> str:
 
 def _number(_column: ColumnLook) -> Iterator[str]:
     yield 'bounds = ["LOWER", "UPPER"]\n'
-    yield '# transform = "log"         # if twice as much counts the same everywhere\n'
+    yield '# transform = "log"         # if from 1 to 2 should be as far as from 10 to 20\n'
 
 
 def _limit(column: ColumnLook) -> Iterator[str]:
@@ -100,7 +102,7 @@ def _date(column: ColumnLook) -> Iterator[str]:
 
 
 def _text(_column: ColumnLook) -> Iterator[str]:
-    yield 'categories = ["FIRST", "SECOND"]    # one column of 0 and 1 each, or:\n'
+    yield 'categories = ["FIRST", "SECOND"]    # a column of 0 and 1 for each, or:\n'
     yield "# values = { FIRST = 0, SECOND = 1 }\n"
     yield 'other = "none"              # any other text: "none", "missing" or "refuse"\n'
 

@@ -24,7 +24,7 @@ PACKAGES: Final = {
     "abfss": "adlfs",
     "hdfs": "pyarrow",
 }  # fmt: skip
-"""Package that fsspec needs for addresses, by the beginning of the address."""
+"""Package that fsspec needs for an address. The key is what stands before "://"."""
 # the first that a store states is taken
 _VERSIONS = "ETag", "etag", "generation", "mtime", "LastModified", "last_modified"
 

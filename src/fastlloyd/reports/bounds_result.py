@@ -78,7 +78,7 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         )
         kept = [
             (
-                "Noise hid where the records are in these features, so their bounds are the"
+                "Noise hid where the values of these features lie, so their bounds are the"
                 f" outer range: {', '.join(map(repr, self.not_found))}."
             )
         ]

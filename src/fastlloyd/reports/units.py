@@ -19,7 +19,7 @@ from fastlloyd.records.recipe.dates import date_of
 from fastlloyd.records.recipe.scales import Scale
 
 SIDES = 2.0
-"""Standard errors from the centre of an interval to its ends."""
+"""Half the length of an interval, in standard errors."""
 _NICE = (1.0, 2.0, 5.0)
 
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
 NOT_IN_IT = (
     "The error does not include a poor local optimum of k-means, a number of clusters that does"
-    " not fit, or records that are clipped to the bounds or left out beyond the radius. Clusters"
-    " smaller than most have a larger error."
+    " not fit, or records that are clipped to the bounds or left out beyond the radius. A cluster"
+    " that is smaller than the others has a larger error."
 )
 HOSTED = (
     "If a client is to run the server (plan new --host), pass --max-colluding 2, because the host"
@@ -42,7 +42,7 @@ HOSTED = (
 )
 SIMULATED = (
     "The error is the median over simulations with many kinds of records, and the range contains"
-    " four of five of their runs. Your records may differ from all of them."
+    " 80 % of the simulated runs. Your records may differ from all of them."
 )
 
 Records = Annotated[
@@ -226,11 +226,12 @@ def _meaning(question: "PlannedRun", last: "Outlook") -> list[str]:
     """Return a sentence for each kind of column in the table."""
     many, size = question.unit.many, question.n_records / question.n_clusters
     lines = [
-        f"error: how far noise moves the centroid of a typical cluster, one of {size:.0f} {many}."
+        f"error: how far noise moves the centroid of a typical cluster, which has {size:.0f}"
+        f" {many}."
         f" The distance is divided by the radius of a cluster, {last.radius:.3g} half widths of the"
         " bounds."
         if last.error_high is None
-        else f"error: distance from the centroid of a typical cluster, one of {size:.0f} {many},"
+        else f"error: distance from the centroid of a typical cluster, which has {size:.0f} {many},"
         " to the mean of its records. The distance is divided by the radius of a cluster,"
         f" {last.radius:.3g} half widths of the bounds.",
         f"noise of a count: standard deviation in the last round, in {many}.",
@@ -325,9 +326,9 @@ def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> l
     client, dealer = last.client, last.dealer
     note = (
         f"The bytes are for the messages alone, with a ring of {last.ring_bits} bits and client"
-        f" names such as client-{federation.n_clients}. The first client deals keys to all others:"
-        f" compared with the others, it sends {dealer.sent - client.sent:+} bytes and receives"
-        f" {dealer.received - client.received:+} bytes."
+        f" names such as client-{federation.n_clients}. The first client deals keys to all others,"
+        f" so its traffic differs from theirs: by {dealer.sent - client.sent:+} bytes sent and"
+        f" {dealer.received - client.received:+} bytes received."
     )
     if last.ring_bits == 32 or all(
         outlook.required_bits is None or outlook.required_bits > 32 for outlook in outlooks

@@ -41,8 +41,8 @@ SERVER, DATASET = "server", "tumours"
 NEEDED = ("sklearn", "network", "plot")  # for the records, the network and the picture
 N_RECORDS = 600  # a round public number above the 569 tumours
 WHO = (
-    f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They"
-    " run MomentLloyd together"
+    f"{len(HOSPITALS)} hospitals have records of at most {N_RECORDS} tumours in all, and may not"
+    " pool them. They run MomentLloyd together"
 )
 LEAVES = "only masked sums, each with a share of noise in it, leave a hospital."
 WITH_SERVER = (
@@ -55,8 +55,8 @@ HOSTED = (
 )
 AGAIN = (
     "The start and the noise are new every time: run the demo again to see how far they move the"
-    " result. People who knew these public records set their bounds. Never set the bounds of"
-    " confidential records from the records."
+    " result. The bounds of these public records were set by people who knew the records. Never"
+    " set the bounds of confidential records in this way."
 )
 NEXT = (
     "\nNext: your own table. `fastlloyd bounds template FILE` writes a form for public bounds; fill"
@@ -152,7 +152,7 @@ def _show(
         console.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
     console.print(f"Outside the guarantee:\n{bullets(plan)}")
     console.print(
-        "\nFor comparison, on all records at one place, the clusters in the order of those above:"
+        "\nFor comparison: clusters of all records pooled in one place, in the same order as above:"
     )
     screen.show_centroids(console, lloyd)
     console.print(

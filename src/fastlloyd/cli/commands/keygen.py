@@ -49,8 +49,8 @@ Request = Annotated[
     typer.Option(
         "--request",
         help=(
-            "Make NAME.csr.pem, for an authority of your own to sign, and no public file yet."
-            " Works for an earlier identity too."
+            "Make only NAME.csr.pem, a request that your own authority signs. The public file"
+            " follows with --issued. Works for an earlier identity too."
         ),
     ),
 ]
@@ -104,7 +104,7 @@ def keygen(
     )
 
     if expires is not None and not 1 <= expires <= MAX_DAYS:
-        raise IdentityError(f"expires is {expires} days; expected 1 to {MAX_DAYS}")
+        raise IdentityError(f"--expires is {expires} days; expected 1 to {MAX_DAYS}")
     private, public, asking = (
         out / f"{name}.{ending}" for ending in ("identity.toml", "public.toml", "csr.pem")
     )

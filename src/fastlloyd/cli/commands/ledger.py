@@ -86,9 +86,9 @@ Relation = Annotated[
     typer.Option(
         "--neighboring-relation",
         help=(
-            "Neighbouring relation of the limit: one record (or person) added or removed, or one"
-            " replaced. Default: added or removed; for records, replaced if all runs on the data"
-            " set protect that."
+            "Neighbouring relation of the limit: one record (or person) is added or removed, or"
+            " one is replaced. Default: 'add_or_remove_one'. A limit for records has the default"
+            " 'replace_one' if all runs on the data set use 'replace_one'."
         ),
         metavar="add_or_remove_one|replace_one",
     ),
@@ -206,7 +206,7 @@ def verify(file: LedgerFile = None, json: Json = False) -> None:
     typer.echo(f"{path} is sound: {contents.role.store}, {events}, head {position.head.hex()}.")
     if contents.seconds:
         first, last = utc(contents.seconds[0]), utc(contents.seconds[-1])
-        typer.echo(f"First event: {first}; last: {last}, by the clock of this machine then.")
+        typer.echo(f"First event: {first}; last: {last} (by this machine's clock at the time).")
 
 
 def log(file: LedgerFile = None, json: Json = False) -> None:

@@ -117,8 +117,8 @@ def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None
         if known:
             raise StateError(
                 f"run {known[0].run_id.hex()} is open in this store; let `fastlloyd serve` end the"
-                " run first, because a copied store of a client without a known position could"
-                " answer the same round twice"
+                " run first. Otherwise, once the client's position is forgotten, a copy of its"
+                " store could answer the same round twice"
             )
         length = store.history.peers[key].length
         store.append([PeerForgotten(name=key)])

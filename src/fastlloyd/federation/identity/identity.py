@@ -76,8 +76,8 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         found = parse_certificate(self.certificate, self.name)
         if (found.signing_key, found.expires) != (self.signing_key, self.expires):
             raise IdentityError(
-                f"signing_key and expires of {self.name!r} are not those of the certificate; get"
-                " the original"
+                f"the fields 'signing_key' and 'expires' of {self.name!r} differ from the"
+                " certificate; get the original"
             )
         try:
             statement = _statement(self.name, self.signing_key, self.certificate)
@@ -186,7 +186,7 @@ class PrivateIdentity(Secret):
         today = datetime.now(UTC).date()
         if not today <= expires <= today + timedelta(days=MAX_DAYS):
             raise IdentityError(
-                f"expires is {expires}; expected a day from today on, within {MAX_DAYS} days"
+                f"'expires' is {expires}; expected a day from today on, within {MAX_DAYS} days"
             )
         signing, tls_key = Identity.generate(), x509.private_key()
         certificate = make_certificate(name, signing.public, tls_key, expires)

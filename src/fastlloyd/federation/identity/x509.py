@@ -262,8 +262,8 @@ def _whose(certificate: x509.Certificate, name: str) -> str:
         return "it is not of version 3, which alone has extensions"
     names = _find(certificate, x509.SubjectAlternativeName)
     expected = (
-        f"expected the hosts {' and '.join(host_names(name))} and the URI of the request, which"
-        " holds the signing key, and no others"
+        f"expected exactly these names: the hosts {' and '.join(host_names(name))}, and the URI of"
+        " the request (it holds the signing key)"
     )
     if names is None:
         return f"it has no subject alternative names; {expected}"

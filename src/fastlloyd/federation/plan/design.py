@@ -49,10 +49,10 @@ class ProtocolChoices(msgspec.Struct, frozen=True, kw_only=True):
         if self.masks is None and self.max_dropouts > 0:
             raise PlanError(
                 f"max_dropouts is {self.max_dropouts}, and masks is missing; pass --masks pairwise"
-                " or --masks group. With pairwise masks, clients may be missing when the keys are"
-                " dealt, but a client that is lost later ends the run. With group masks, clients"
-                " may be missing from any round, but the server together with any one client"
-                " opens every upload"
+                " or --masks group. With pairwise masks, clients may be absent when the keys are"
+                " dealt; if a client is lost after that, the run ends. With group masks, clients"
+                " may be absent from any round, but the server and any one client together can"
+                " open every upload"
             )
         return self.masks or Masks.PAIRWISE
 

@@ -487,10 +487,10 @@ def _check_trust(plan: Plan) -> None:
         )
     if plan.min_present <= plan.max_colluding:
         raise PlanError(
-            f"{M} client{'s' if M > 1 else ''}, of which {plan.max_dropouts} may be absent"
-            f" (max_dropouts) and {plan.max_colluding} may pool what they see (max_colluding),"
-            " leave no share of noise that protects; name more clients, allow less of either, or"
-            " use server-noise"
+            f"the plan has {M} client{'s' if M > 1 else ''}; {plan.max_dropouts} may be absent"
+            f" (max_dropouts), and {plan.max_colluding} may pool what they see (max_colluding)."
+            " Then no share of noise is left to protect the records; name more clients, allow less"
+            " of either, or use server-noise"
         )
     if any(scale**2 < MIN_SHARE_DEVIATION**2 * plan.n_shares for scale in m.count_scales):
         raise PlanError(
@@ -507,9 +507,9 @@ def _check_trust(plan: Plan) -> None:
 def _check_server_noise(plan: Plan) -> None:
     if not (m := plan.mechanism).bears_server_noise:
         raise PlanError(
-            f"trust is server-noise; expected client-noise to find {m.finds.value}: the next plan"
-            f" publishes the {m.finds.value}, and a server that adds the noise could compute exact"
-            " answers from them"
+            f"trust is server-noise, but a plan that finds {m.finds.value} needs client-noise: the"
+            f" next plan publishes the {m.finds.value}, and a server that adds the noise could"
+            " compute exact answers from them"
         )
     if plan.max_colluding != 0:
         raise PlanError(

@@ -5,8 +5,8 @@ from fastlloyd.mechanisms.catalogue import AnyPlanned
 PROTOCOL_VERSION = 5
 """Version of the messages, and of a plan without a recipe."""
 RECIPE_VERSION = 6
-"""Version of a plan with a recipe, which a program that knows none must refuse. The messages are
-those of `PROTOCOL_VERSION`.
+"""Version of a plan with a recipe. A program that cannot read recipes must refuse it. The messages
+are those of `PROTOCOL_VERSION`.
 """
 
 

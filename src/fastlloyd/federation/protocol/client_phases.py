@@ -60,6 +60,6 @@ def not_said(state: ClientState) -> LocalProtocolError:
 def not_handled(message: Message, state: ClientState) -> AssertionError:
     """Return the error for a message that the table of transitions allows and no phase handles."""
     return AssertionError(
-        f"no phase handles {type(message).__name__}, which the table allows a client that is"
-        f" {state.value}"
+        f"no phase handles {type(message).__name__}, although the table of transitions"
+        f" allows it to a client that is {state.value}"
     )

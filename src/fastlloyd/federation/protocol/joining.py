@@ -240,8 +240,8 @@ class Joining(Secret):
                 )
         elif not key_set.follows(before):
             raise RemoteProtocolError(
-                "a further Deal must name fewer clients than the Deal before it, all of them in"
-                " that Deal, with the same keys and a later attempt"
+                "a further Deal must name some clients of the Deal before it, but not all, keep"
+                " their keys, and have a later attempt"
             )
         self._late.add(before.digest)
 

@@ -71,7 +71,7 @@ class MaskedRound:
         total = self.masks.open(self.ring.from_bytes(payload, n_words), self.context, included)
         if int(total[-1]) != len(included) * self._word % (1 << self.ring.bits):
             raise RemoteProtocolError(
-                f"the sum of round {self.context.round} does not open: it does not add up the"
+                f"the sum of round {self.context.round} does not open: it is not the sum of the"
                 " uploads that it names, or the clients were sent different messages"
             )
         return self.ring.centre(total[:-1])

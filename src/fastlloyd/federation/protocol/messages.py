@@ -211,8 +211,8 @@ class Broadcast(_Message, frozen=True, tag=7):
         bits = int.from_bytes(self.members, "little")
         if len(self.members) != (n_clients + 7) // 8 or bits >> n_clients:
             raise RemoteProtocolError(
-                f"the members in the broadcast of round {self.round} are not a set of the plan's"
-                f" {n_clients} clients"
+                f"the members in the broadcast of round {self.round} are not one bit for each"
+                f" of the plan's {n_clients} clients"
             )
         if len(self.nonces) != bits.bit_count() * UPLOAD_NONCE_BYTES:
             raise RemoteProtocolError(

@@ -293,8 +293,8 @@ class KeySet:
         """
         if ready.round != 1 or len(ready.signatures) != len(self.names):
             raise RemoteProtocolError(
-                f"{len(ready.signatures)} clients are ready for round {ready.round}; expected the"
-                f" {len(self.names)} that share keys, for round 1"
+                f"{len(ready.signatures)} clients are ready for round {ready.round}; expected all"
+                f" {len(self.names)} that share keys, and round 1"
             )
         for name, signature in zip(self.names, ready.signatures, strict=True):
             self.check_ready(name, ready.round, transcript_hash, signature)

@@ -193,9 +193,9 @@ class DurableClient(DurableParty[ClientSession]):
         )
         if log.length < answered:
             raise OldServerError(
-                f"the server's store is an old copy: it remembers {log.length} events of this"
-                " client's store, but the server closed a round with an answer that this"
-                f" client made at event {answered}; restart the server with the newest copy of"
+                f"the server's store is an old copy: it knows {log.length} events of this"
+                " client's store, but the server has already used the client's answer from event"
+                f" {answered}; restart the server with the newest copy of"
                 " its store, or give the run up"
             )
         self._timer.begin_again(Again.OTHER_SIDE_CAME_BACK)

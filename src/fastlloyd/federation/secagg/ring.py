@@ -27,8 +27,8 @@ from fastlloyd.errors import LocalProtocolError, OverflowRisk, PlanError, Remote
 RingVector = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
 WRAP_PROBABILITY_BITS: Final = 40
-"""Base-2 logarithm of the allowed probability, negated. A plan is accepted if any opened value of
-the whole run wraps with probability below 2**-40.
+"""Base-2 logarithm of the allowed probability, negated. A plan is accepted if the probability
+that some opened value of the run wraps is below 2**-40.
 """
 
 

@@ -18,9 +18,9 @@ from fastlloyd.federation.store.added_up import Adding
 from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role, RunEnded, Step
 
 Limited = tuple[str, Neighbours | None]
-"""Key of a limit: the name of the data set, and the neighbours that the limit names, or None
-(`LimitSet.speaks_of`). The name is in the spelling of the event or, in
-`History.limits_since_first_run`, normalised (`names.same`).
+"""Key of a limit: name of the data set, and the neighbours that the limit names. The neighbours are
+None if it names none (`LimitSet.speaks_of`). The name is spelt as in the event. Only in
+`History.limits_since_first_run` it is normalised (`names.same`).
 """
 
 
@@ -372,8 +372,8 @@ _PLACES: Final = (
     (events.HolderEvent | events.AddedUp, Role.HOLDER),
     (events.MessageRecorded, Role.CLIENT, Role.SERVER),
 )
-"""Kinds of events, each with the roles whose stores may contain it. A store of any role may contain
-other kinds.
+"""Kinds of events that only some roles may store, with these roles. Every role may store the kinds
+that are not listed.
 """
 
 
@@ -441,7 +441,7 @@ def _in_ledger(run: Run, event: events.RunCharged | events.HandedBack | events.T
         or event.numbers != tuple(sorted(charged.intersection(event.numbers)))
     ):
         raise StateError(
-            f"run {run.run_id.hex()} cannot release these exchanges: they were not all"
-            " charged, or it released some before"
+            f"run {run.run_id.hex()} cannot release these exchanges: some of them were"
+            " not charged, or were released before"
         )
     return replace(run, charged=tuple(sorted(charged.difference(event.numbers))))

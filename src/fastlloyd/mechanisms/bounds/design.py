@@ -147,7 +147,7 @@ def _epsilon(budget: Fraction, delta: float) -> float:
     epsilon = math.nextafter(gdp_epsilon(mu, delta), 0)
     if epsilon <= 0:
         raise BudgetError(
-            f"epsilon is too small to be divided at delta {delta:.3g}; use a larger epsilon, or"
-            " state bounds"
+            f"epsilon is too small to pay for both bounds and clusters at delta {delta:.3g}; use a"
+            " larger epsilon, or state bounds"
         )
     return epsilon

@@ -170,7 +170,7 @@ def _date_faults(given: Mapping[str, Any]) -> Faults:
 
 def _until_faults(given: Mapping[str, Any]) -> Faults:
     if "date" not in given:
-        yield "until", "until needs date, the format of the column's dates"
+        yield "until", "the key 'until' needs the key 'date', the format of the column's dates"
     if not _is_name(given["until"]):
         yield (
             "until",
@@ -183,7 +183,7 @@ def _until_faults(given: Mapping[str, Any]) -> Faults:
 
 def _count_faults(given: Mapping[str, Any]) -> Faults:
     if "until" not in given:
-        yield "count", "count has no effect without until; leave it out"
+        yield "count", "the key 'count' has no effect without 'until'; leave it out"
     if given["count"] not in COUNTS:
         yield "count", f"count is {shown(given['count'])}; expected one of: {', '.join(COUNTS)}"
 
@@ -219,7 +219,7 @@ def _below_faults(given: Mapping[str, Any]) -> Faults:
         yield "below", f"below is {shown(given['below'])}; expected {BOUND} or {MISSING}"
     for way in ("values", "categories", "date"):
         if way in given:
-            yield "below", f"below has no effect beside {way}; leave it out"
+            yield "below", f"the key 'below' has no effect together with {way!r}; leave it out"
 
 
 def _other_faults(given: Mapping[str, Any]) -> Faults:
@@ -227,7 +227,10 @@ def _other_faults(given: Mapping[str, Any]) -> Faults:
     if given["other"] == REFUSE and not {"values", "categories"} & given.keys():
         return  # the default, as a feature holds it
     if not {"values", "categories"} & given.keys():
-        yield "other", "other has no effect without values or categories; leave it out"
+        yield (
+            "other",
+            ("the key 'other' has no effect without 'values' or 'categories'; leave it out"),
+        )
     elif given["other"] not in known:
         yield "other", f"other is {shown(given['other'])}; expected one of: {', '.join(known)}"
 
@@ -247,10 +250,16 @@ def _role_faults(given: Mapping[str, Any]) -> Faults:
     if given["role"] != ORDER:
         yield "role", f"role is {shown(given['role'])}; expected {ORDER!r}, or no such key"
     if "date" not in given or "until" in given:
-        yield "role", "only a date orders the rows of a person; state its format as date"
+        yield (
+            "role",
+            (
+                "only a date orders the rows of a person; state its format under 'date', without"
+                " 'until'"
+            ),
+        )
     for name in ("bounds", "per_person"):
         if name in given:
-            yield "role", f"a feature that only orders rows has no {name}; leave it out"
+            yield "role", f"a feature that only orders rows has no {name!r}; leave it out"
 
 
 def _label_faults(given: Mapping[str, Any]) -> Faults:

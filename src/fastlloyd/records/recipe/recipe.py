@@ -33,7 +33,8 @@ from fastlloyd.records.recipe.ways import GridColumn
 MAX_BYTES: Final = 1 << 20
 _TABLES: Final = (*KEYS, "features", "here")
 _HEADING = (
-    "# Recipe of fastlloyd: from the columns of a table to features. All but [here] is public.\n"
+    "# Recipe of fastlloyd: from the columns of a table to features.\n"
+    "# Everything except the table [here] is public.\n"
 )
 
 
@@ -80,7 +81,7 @@ class Recipe:
             if agreed is not None and recipe.features != tuple(agreed):
                 raise PlanError(
                     f"the features of {source} differ from those of the plan; agree on one recipe,"
-                    " or keep [here] alone in this file",
+                    " or keep only the table [here] in this file",
                     code=UNUSABLE_RECIPE,
                     field="features",
                 )
@@ -261,13 +262,15 @@ def _local_faults(
     """Yield an error for each fault of a file with the local part alone."""
     for name in tables.keys() - {"here"}:
         yield PlanError(
-            f"{shown(name)} has no place here: the plan has all but [here]; take it out",
+            f"{shown(name)} must not be in this file: everything except the table [here] comes from"
+            " the plan; take it out",
             code=UNUSABLE_RECIPE,
             field=name,
         )
     if "here" not in tables:
         yield PlanError(
-            "the file has no table [here]; say there where the columns are", code=UNUSABLE_RECIPE
+            "the file has no table [here]; add one that says where the columns are",
+            code=UNUSABLE_RECIPE,
         )
     yield from _here_faults(tables.get("here", {}), keys)
 
@@ -277,7 +280,7 @@ def _here_faults(here: Any, keys: frozenset[str] | None) -> Iterator[DataError]:
         yield from here_faults(here, keys)
     else:
         yield DataError(
-            f"here is {shown(here)}; expected a table [here]", code=UNUSABLE_RECIPE, field="here"
+            f"'here' is {shown(here)}; expected a table, [here]", code=UNUSABLE_RECIPE, field="here"
         )
 
 
@@ -289,5 +292,6 @@ def _together(features: tuple[Feature, ...], here: Here) -> Iterator[PlanError |
             yield feature_fault(
                 each.key,
                 "bounds",
-                "its column is the unit_column, whose ids tell the persons; leave the feature out",
+                "its column is the unit_column, whose ids say which rows belong to which person;"
+                " leave the feature out",
             )

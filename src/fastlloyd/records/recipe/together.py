@@ -69,7 +69,11 @@ def _person_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
     used = [each for each in features if each.role != ORDER]
     by_person = [each for each in used if each.per_person is not None]
     if len(orders) > 1:
-        yield feature_fault(orders[1], "role", f"{listing(orders)} all order rows; keep one")
+        yield feature_fault(
+            orders[1],
+            "role",
+            f"{listing(orders)} have role 'order', but only one feature may have it; keep one",
+        )
     if orders and not by_person:
         yield feature_fault(
             orders[0], "role", "it has no effect without per_person; leave the feature out"

@@ -21,7 +21,7 @@ from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.records.recipe.scales import Scale
 
 HALF = math.sqrt(0.5)
-"""Weight of a category's column: two categories then are one full range apart."""
+"""Weight of a category's column. It makes two categories one full range apart."""
 
 
 class GridColumn(NamedTuple):

@@ -89,6 +89,6 @@ def refused_old(what: str, here: Place, there: Place) -> str:
     return (
         f"{what}. The identity is used on two machines, or with two stores: the other"
         f" process was last seen at {there.host}, and this process is at {here.host}."
-        " Go on there only, and do not start this process again; if the other process"
-        " is not yours, stop and make a new identity"
+        " Continue only with the other process, and do not start this process again; if the"
+        " other process is not yours, stop and make a new identity"
     )

@@ -36,7 +36,7 @@ def hint() -> str:
             )
         return (
             f"; the environment sets {name}, and no proxy is asked, because its value does not"
-            " begin with http://: only HTTP proxies can be used, and are written http://HOST:PORT"
+            " begin with 'http://'; only HTTP proxies can be used, written as http://HOST:PORT"
         )
     if name := _first(_OF_OTHERS):
         return (
