@@ -205,8 +205,8 @@ def test_show_explains_what_is_left_at_any_delta_and_for_so_many_runs(fastlloyd:
     fastlloyd(*FIT, *ON, "--delta", "1e-5")
     out = fastlloyd("ledger", "show").out
     assert (
-        "patients: one more run with Gaussian noise may have epsilon 2.756 at delta 1e-05, or each"
-        " of 10 runs 0.7693." in out
+        "patients: one more run with Gaussian noise may have epsilon 2.756 at delta 1e-05, or 10"
+        " more runs may have epsilon 0.7693 each." in out
     )
     out = fastlloyd("ledger", "show", "--runs", "10", "--dataset", "patients").out
     assert "left for each of 10" in out

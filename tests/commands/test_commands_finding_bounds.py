@@ -294,7 +294,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     ((*NEW, "--kind", "bounds", *RANGE, "--loss"), "--loss has no effect on a plan of kind bounds"),
     (
         (*NEW, "--kind", "bounds", *RANGE, "--trust", "server-noise"),
-        "expected client-noise to find bounds",
+        "a plan that finds bounds needs client-noise",
     ),
     (
         (*NEW, "--kind", "bounds", *RANGE, "--bounds", "0:9"),

@@ -373,7 +373,7 @@ def test_standard_input_is_a_text_file(here: Path) -> None:
     ("text", "fragment"),
     [
         ("age;dose\n1.234,5;2\n", "state a mark of thousands with --thousands"),
-        ("age;dose\n1.5;2,5\n", "all numbers be written so"),
+        ("age;dose\n1.5;2,5\n", "all numbers must use the decimal comma"),
         ("sep=;\nage;dose\n1;2\n", "the first line is a note for Excel, not a header; delete it"),
         ("sep=,\nage,dose\n1,2\n", "the first line is a note for Excel, not a header; delete it"),
     ],

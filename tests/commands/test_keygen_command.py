@@ -731,7 +731,7 @@ REFUSED = {
     "renewing with a stranger": (("plan", "renew", "plan.toml", "--member", "keys/sums.public.toml"), "'sums' is unknown"),
     "leaving out a stranger": (("plan", "renew", "plan.toml", "--leave-out", "d"), "client 'd' is unknown"),
     "leaving out too many": (
-        ("plan", "renew", "plan.toml", "--leave-out", "a", "--leave-out", "b"), "leave no share of noise"),
+        ("plan", "renew", "plan.toml", "--leave-out", "a", "--leave-out", "b"), "no share of noise is left"),
     "a digest of no plan": (("plan", "digest", "keys/a.public.toml"), "keys/a.public.toml"),
     "a page nowhere": (("plan", "digest", "plan.toml", "--page", "none/page.txt"), "none/page.txt"),
 }  # fmt: skip

@@ -545,7 +545,7 @@ def test_at_delta_0_laplace_noise_is_shown_as_it_is(
     text = shown(pure, capsys, "--delta", "0", "--figure", str(tmp_path / "year.png"))
     assert row(text)[3:] == ["0.5", "0", "3 at 1e-06", "2.5"]
     assert (
-        "one more run with Laplace noise may have epsilon 2.5 at delta 0, or each of 10 runs 0.25."
+        "one more run with Laplace noise may have epsilon 2.5 at delta 0, or 10 more runs may have epsilon 0.25 each."
         in text
     )
     assert "has no bound" not in text
@@ -685,7 +685,7 @@ def test_a_delta_just_below_1_is_not_shown_as_1(
     text = shown(store, capsys, "--delta", "0.99999951")
     assert row(text)[4:6] == ["0.99999951", "9 at 0.9999999"]
     assert (
-        "at delta 0.999999, or each of" in text
+        "at delta 0.999999, or 10 more runs" in text
     )  # a run that is still to be planned: no more than it is
 
 

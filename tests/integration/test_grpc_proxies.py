@@ -131,9 +131,9 @@ def test_a_proxy_that_is_not_there_is_not_taken_for_a_server_that_is_not(
 @pytest.mark.parametrize(
     ("name", "form", "what"),
     [
-        ("https_proxy", "127.0.0.1:{}", "does not begin with http://"),
-        ("https_proxy", "socks5h://127.0.0.1:{}", "does not begin with http://"),
-        ("https_proxy", "https://127.0.0.1:{}", "does not begin with http://"),
+        ("https_proxy", "127.0.0.1:{}", "does not begin with 'http://'"),
+        ("https_proxy", "socks5h://127.0.0.1:{}", "does not begin with 'http://'"),
+        ("https_proxy", "https://127.0.0.1:{}", "does not begin with 'http://'"),
         ("HTTPS_PROXY", "http://127.0.0.1:{}", "only https_proxy in lower case counts"),
         ("all_proxy", "http://127.0.0.1:{}", "only https_proxy in lower case counts"),
         ("ALL_PROXY", "socks5h://127.0.0.1:{}", "only https_proxy in lower case counts"),

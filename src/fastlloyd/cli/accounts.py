@@ -125,8 +125,8 @@ def _left(one: Account, delta: float | None) -> list[str]:
         law = "Laplace" if _at(one, delta) == 0 else "Gaussian"
         said.append(
             f"one more run with {law} noise may have epsilon {down(left)} at delta"
-            f" {delta_down(_at(one, delta))}, or {SEVERAL} more runs"
-            f" may have epsilon {down(each)} each."
+            f" {delta_down(_at(one, delta))}, or {SEVERAL} more runs may"
+            f" have epsilon {down(each)} each."
         )
     if (one.left_pure or 0) > left:
         said.append(

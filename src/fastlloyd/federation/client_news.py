@@ -95,8 +95,7 @@ def _position_seen(ledger: History, client: Store) -> Iterator[Event]:
     ):
         raise StateError(
             f"{client.path} is an old copy, or was made again: it has {now.length} events, but"
-            " they do"
-            f" not begin with the {known.length} events that the ledger has seen; {WAY_OUT}"
+            f" they do not begin with the {known.length} events that the ledger has seen; {WAY_OUT}"
         )
     if known != now:
         yield PeerSeen(name=name, position=now)

@@ -420,9 +420,8 @@ class HoldersLedger:
                 if reserved is not None and begun != reserved:
                     raise StateError(
                         f"in {self.path}, run {run_id.hex()} is recorded with another plan, name"
-                        " or data"
-                        " set, by a process that was killed before it joined; pass the same plan,"
-                        " name and data set again, or give the run up with `fastlloyd ledger"
+                        " or data set, by a process that was killed before it joined; pass the same"
+                        " plan, name and data set again, or give the run up with `fastlloyd ledger"
                         f" release {client.path} --run {run_id.hex()} --ledger {self.path}`"
                     )
             elif reserved is not None:

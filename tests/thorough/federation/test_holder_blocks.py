@@ -251,7 +251,7 @@ def test_what_is_carried_names_the_ledger_and_is_refused_without_it(
     assert counted(ledger) == 1
     for path in ledger.path.parent.glob("ledger.store*"):
         path.rename(tmp_path / path.name)
-    with pytest.raises(StateError, match="there is no ledger"):
+    with pytest.raises(StateError, match="which counts this fit, is missing"):
         pickle.loads(carried).fit(X)  # noqa: S301 - made here
     knowing(ledger.path)
     with pytest.raises(StateError, match="is not the ledger"):
@@ -264,7 +264,7 @@ def test_a_block_whose_ledger_is_lost_meanwhile_makes_no_other(
     with package.dataset("patients", new=True):
         for path in ledger_of_its_own.parent.glob("ledger.store*"):
             path.rename(tmp_path / path.name)
-        with pytest.raises(StateError, match="there is no ledger"):
+        with pytest.raises(StateError, match="which counts this fit, is missing"):
             model().fit(X)
     assert not ledger_of_its_own.exists()
 

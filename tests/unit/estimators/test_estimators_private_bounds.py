@@ -103,7 +103,7 @@ def test_where_noise_hides_the_records_a_warning_says_so() -> None:
     few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
     with pytest.warns(
         NoisyResultWarning,
-        match="noise hides where the records are in 'x0', 'x1': the outer range is used",
+        match="noise hides where the values of 'x0', 'x1' lie: their bounds are the outer range",
     ):
         MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0}).fit(few)
 
@@ -114,7 +114,7 @@ def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> Non
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "noise hides where")
         with pytest.raises(
-            NoisyResultWarning, match="noise hides where the records are in 'x0', 'x1'"
+            NoisyResultWarning, match="noise hides where the values of 'x0', 'x1' lie"
         ):
             model.fit(few)
     assert model.cluster_centers_.shape == (3, 2)

@@ -168,7 +168,7 @@ def test_a_server_asks_for_what_it_saw_and_for_what_the_plan_says(store: Store) 
 def test_two_positions_of_one_length_are_two_copies_of_a_store() -> None:
     one, other = known("c0", 5, b"h" * 32), known("c0", 5, b"i" * 32)
     assert newest([(KEYS["c0"], one.store), (KEYS["c0"], one.store)]) == {KEYS["c0"]: one.store}
-    with pytest.raises(PlanError, match="signed two positions of 5 events"):
+    with pytest.raises(PlanError, match="signed two different positions after 5 events"):
         renew(PLAN, run_id=NEXT, positions=[Positions(clients=(one,)), Positions(clients=(other,))])
 
 

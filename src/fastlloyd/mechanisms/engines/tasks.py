@@ -28,8 +28,8 @@ from fastlloyd.records.record_file import Block, RecordFile, SeenRecords
 Words = NDArray[np.uint64]
 Summary = Callable[[Block], Words]
 """Function of a block of records in original units. Its results, of one shape for all blocks, are
-added up modulo 2**64 while the records are read. The function is a callable made
-of plain data, which can be pickled.
+added up modulo 2**64 while the records are read. The function is a callable made of plain
+data, which can be pickled.
 """
 
 

@@ -211,7 +211,7 @@ def test_every_accepted_plan_of_two_thousand_random_ones_holds_its_promises() ->
             assert "use a smaller epsilon or server-noise" in str(refusal)  # noqa: PT017 - the same
             assert public["epsilon"] == 50.0
         except PlanError as refusal:
-            kind = "clients" if "leave no share of noise" in str(refusal) else "clusters"
+            kind = "clients" if "no share of noise is left" in str(refusal) else "clusters"
             refused[kind] += 1
             assert kind == "clients" or "n_clusters is" in str(refusal)  # noqa: PT017 - the same
         else:
@@ -486,8 +486,8 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "no dropouts but one less": (setting("max_dropouts", value=-1), r"max_dropouts is -1; expected 0 to 4"),
     "everyone may drop out": (setting("max_dropouts", value=5), r"max_dropouts is 5; expected 0 to 4"),
     "nobody pools": (setting("max_colluding", value=0), r"max_colluding is 0; expected at least 1"),
-    "all but the absent pool": (setting("max_colluding", value=4), r"leave no share of noise"),
-    "more pool than there are": (setting("max_colluding", value=10**9), r"leave no share of noise"),
+    "all but the absent pool": (setting("max_colluding", value=4), r"no share of noise is left"),
+    "more pool than there are": (setting("max_colluding", value=10**9), r"no share of noise is left"),
     "less noise on sums": (halve_noise("sum_scale"), r"the noise scales do not give epsilon"),
     "less noise on counts": (halve_noise("count_scale"), r"the noise scales do not give epsilon"),
     "counts on too coarse a grid": (more_counts, r"count_bits is 1, too few for shares of noise"),

@@ -100,7 +100,7 @@ def test_who_is_left_out_is_gone_and_the_others_shares_of_the_noise_make_up_for_
 
 def test_what_is_left_must_still_give_the_guarantee() -> None:
     with pytest.raises(
-        PlanError, match=r"^1 client, of which 0 may be absent .* leave no share of noise"
+        PlanError, match=r"^the plan has 1 client; 0 may be absent .* no share of noise is left"
     ):
         renew(OLD, run_id=NEXT, leave_out=["a", "b", "c"])
     with pytest.raises(PlanError, match="the plan names 0 clients"):
