@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fastlloyd.base.names import nearest_name, shown
+from fastlloyd.base.names import listing, nearest_name, shown
 from fastlloyd.errors import PlanError
 from fastlloyd.records.recipe.dates import check_format, day_of, is_day
 
@@ -100,7 +100,7 @@ def _bounds_faults(given: Mapping[str, Any]) -> Faults:
     lower, upper = [day_of(end) if of_dates else float(end) for end in bounds]
     stated = f"[{bounds[0]}, {bounds[1]}]"
     if lower >= upper:
-        yield "bounds", f"bounds are {stated}; expected a smaller number and then a larger one"
+        yield "bounds", f"'bounds' are {stated}; expected a smaller number and then a larger one"
     elif given.get("transform") == LOG and lower <= 0:
         yield (
             "bounds",
@@ -112,7 +112,7 @@ def _bounds_faults(given: Mapping[str, Any]) -> Faults:
     elif given.get("transform") == LOG and upper / lower < _LEAST_RATIO:
         yield (
             "bounds",
-            f"bounds are {stated}, too close together for a logarithm; leave transform out",
+            f"'bounds' are {stated}, too close together for a logarithm; leave 'transform' out",
         )
 
 
@@ -120,7 +120,7 @@ def _transform_faults(given: Mapping[str, Any]) -> Faults:
     if given["transform"] != LOG:
         yield (
             "transform",
-            f"transform is {shown(given['transform'])}; expected {LOG!r}, or no such key",
+            f"'transform' is {shown(given['transform'])}; expected {LOG!r}, or no such key",
         )
 
 
@@ -131,11 +131,11 @@ def _values_faults(given: Mapping[str, Any]) -> Faults:
     try:
         texts, numbers = [text for text, _ in pairs], [number for _, number in pairs]
     except (TypeError, ValueError):
-        yield "values", f"values are {shown(values)}; expected a number for each text: {form}"
+        yield "values", f"'values' are {shown(values)}; expected a number for each text: {form}"
         return
     yield from _texts_faults("values", texts)
     if not all(map(is_number, numbers)):
-        yield "values", f"a text stands for something that is no number; expected {form}"
+        yield "values", f"a text stands for something other than a number; expected {form}"
     elif len(set(numbers)) < 2:
         yield "values", f"all texts stand for one number; expected two numbers at least: {form}"
 
@@ -156,7 +156,7 @@ def _texts_faults(field: str, texts: Sequence[Any]) -> Faults:
         if not isinstance(text, str) or not _is_name(plain(text)):
             yield field, f"{shown(text)} cannot be compared with cells; expected {_NAME_RULE}"
         elif plain(text) in seen:
-            yield field, f"{plain(text)!r} stands there twice; leave one out"
+            yield field, f"{plain(text)!r} is listed twice; leave one out"
         else:
             seen.add(plain(text))
 
@@ -175,8 +175,8 @@ def _until_faults(given: Mapping[str, Any]) -> Faults:
         yield (
             "until",
             (
-                f"until is {shown(given['until'])}; expected a date as YYYY-MM-DD, or the name of a"
-                " feature that is a date"
+                f"'until' is {shown(given['until'])}; expected a date as YYYY-MM-DD, or the name of"
+                " a feature that is a date"
             ),
         )
 
@@ -185,14 +185,17 @@ def _count_faults(given: Mapping[str, Any]) -> Faults:
     if "until" not in given:
         yield "count", "the key 'count' has no effect without 'until'; leave it out"
     if given["count"] not in COUNTS:
-        yield "count", f"count is {shown(given['count'])}; expected one of: {', '.join(COUNTS)}"
+        yield (
+            "count",
+            f"'count' is {shown(given['count'])}; expected one of: {listing(list(COUNTS))}",
+        )
 
 
 def _weight_faults(given: Mapping[str, Any]) -> Faults:
     if not (is_number(given["weight"]) and 0 < given["weight"] <= 1):
         yield (
             "weight",
-            (f"weight is {shown(given['weight'])}; expected a number above 0 and at most 1"),
+            (f"'weight' is {shown(given['weight'])}; expected a number above 0 and at most 1"),
         )
 
 
@@ -201,22 +204,25 @@ def _missing_faults(given: Mapping[str, Any]) -> Faults:
     words = [REFUSE, DROP]
     if categories is not None:
         known = {*words, NONE, *(text for text in categories if isinstance(text, str))}
-        is_known, expected = missing in known, f"{REFUSE}, {DROP}, {NONE} or one of the categories"
+        is_known, expected = (
+            missing in known,
+            f"{REFUSE!r}, {DROP!r}, {NONE!r} or one of the categories",
+        )
     elif "date" in given and "until" not in given:
         is_known = missing in (*words, MIDDLE) or is_day(missing)
-        expected = f"{REFUSE}, {DROP}, {MIDDLE} or a date as YYYY-MM-DD"
+        expected = f"{REFUSE!r}, {DROP!r}, {MIDDLE!r} or a date as YYYY-MM-DD"
     else:
         is_known = missing in (*words, MIDDLE) or is_number(missing)
-        expected = f"{REFUSE}, {DROP}, {MIDDLE} or a number"
+        expected = f"{REFUSE!r}, {DROP!r}, {MIDDLE!r} or a number"
         if is_known and given.get("transform") == LOG and is_number(missing) and missing <= 0:
             is_known, expected = False, "a number above 0, because of the logarithm"
     if not is_known:
-        yield "missing", f"missing is {shown(missing)}; expected {expected}"
+        yield "missing", f"'missing' is {shown(missing)}; expected {expected}"
 
 
 def _below_faults(given: Mapping[str, Any]) -> Faults:
     if given["below"] not in (BOUND, MISSING):
-        yield "below", f"below is {shown(given['below'])}; expected {BOUND} or {MISSING}"
+        yield "below", f"'below' is {shown(given['below'])}; expected {BOUND!r} or {MISSING!r}"
     for way in ("values", "categories", "date"):
         if way in given:
             yield "below", f"the key 'below' has no effect together with {way!r}; leave it out"
@@ -232,7 +238,7 @@ def _other_faults(given: Mapping[str, Any]) -> Faults:
             ("the key 'other' has no effect without 'values' or 'categories'; leave it out"),
         )
     elif given["other"] not in known:
-        yield "other", f"other is {shown(given['other'])}; expected one of: {', '.join(known)}"
+        yield "other", f"'other' is {shown(given['other'])}; expected one of: {listing(known)}"
 
 
 def _per_person_faults(given: Mapping[str, Any]) -> Faults:
@@ -240,15 +246,15 @@ def _per_person_faults(given: Mapping[str, Any]) -> Faults:
         yield (
             "per_person",
             (
-                f"per_person is {shown(given['per_person'])}; expected one of:"
-                f" {', '.join(PER_PERSON)}"
+                f"'per_person' is {shown(given['per_person'])}; expected one of:"
+                f" {listing(PER_PERSON)}"
             ),
         )
 
 
 def _role_faults(given: Mapping[str, Any]) -> Faults:
     if given["role"] != ORDER:
-        yield "role", f"role is {shown(given['role'])}; expected {ORDER!r}, or no such key"
+        yield "role", f"'role' is {shown(given['role'])}; expected {ORDER!r}, or no such key"
     if "date" not in given or "until" in given:
         yield (
             "role",
@@ -264,7 +270,7 @@ def _role_faults(given: Mapping[str, Any]) -> Faults:
 
 def _label_faults(given: Mapping[str, Any]) -> Faults:
     if not _is_name(given["label"]):
-        yield "label", f"label is {shown(given['label'])}; expected {_NAME_RULE}"
+        yield "label", f"'label' is {shown(given['label'])}; expected {_NAME_RULE}"
 
 
 _CHECKS: Final = {

@@ -90,7 +90,7 @@ def here_faults(table: Mapping[str, Any], keys: frozenset[str] | None) -> Iterat
         yield from _table_faults(name, table.get(name, {}), keys)
     for name in sorted({*_TEXTS} & table.keys()):
         if not isinstance(table[name], str):
-            yield _fault(name, f"{name} is {shown(table[name])}; expected a text")
+            yield _fault(name, f"{name!r} is {shown(table[name])}; expected a text")
     yield from _layout_faults(table)
 
 
@@ -113,7 +113,7 @@ def _layout_faults(table: Mapping[str, Any]) -> Iterator[DataError]:
 
 def _table_faults(name: str, given: Any, keys: frozenset[str] | None) -> Iterator[DataError]:
     if not isinstance(given, Mapping):
-        yield _fault(name, f"{name} is {shown(given)}; expected a table [here.{name}]")
+        yield _fault(name, f"{name!r} is {shown(given)}; expected a table, [here.{name}]")
         return
     for key, text in given.items():
         if keys is not None and key not in keys:

@@ -69,7 +69,7 @@ def key_faults(table: str, given: Any) -> Iterator[PlanError]:
             )
             yield _fault(table, name, f"{name!r:.80} is unknown in [{table}]{hint}")
         elif type(value) not in _TYPES[known[name]]:
-            yield _fault(table, name, f"{name} is {shown(value)}; expected {known[name]}")
+            yield _fault(table, name, f"{name!r} is {shown(value)}; expected {known[name]}")
 
 
 def _fault(table: str, name: str, sentence: str) -> PlanError:

@@ -57,7 +57,7 @@ def _until_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
         fault = (
             f"{each.until!r:.80} is no date; name a feature that is one"
             if each.until in keys
-            else f"until is {each.until!r:.80}; expected a date as YYYY-MM-DD, or the name of a"
+            else f"'until' is {each.until!r:.80}; expected a date as YYYY-MM-DD, or the name of a"
             f" feature that is a date ({listing(dates) or 'there is none'})"
         )
         yield feature_fault(each.key, "until", fault)
@@ -76,20 +76,23 @@ def _person_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
         )
     if orders and not by_person:
         yield feature_fault(
-            orders[0], "role", "it has no effect without per_person; leave the feature out"
+            orders[0],
+            "role",
+            "its role has no effect if no feature has the key 'per_person'; leave the feature out",
         )
     if by_person and len(by_person) < len(used):
         lacking = next(each for each in used if each.per_person is None)
         yield feature_fault(
             lacking.key,
             "per_person",
-            f"per_person is missing; {by_person[0].key!r:.80} has it, so every feature needs it",
+            f"the key 'per_person' is missing; feature {by_person[0].key!r:.80} has it, so every"
+            " feature needs it",
         )
     for each in by_person:
         if each.per_person != "mean" and not orders and len(_dates(features)) != 1:
             yield feature_fault(
                 each.key,
                 "per_person",
-                f"{each.per_person} needs one date that orders the rows of a person; give a date"
+                f"{each.per_person!r} needs one date that orders the rows of a person; give a date"
                 ' the key role = "order"',
             )
