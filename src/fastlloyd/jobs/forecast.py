@@ -10,7 +10,7 @@ class Forecast(NamedTuple):
     """Expected error and noise of a clustering.
 
     error : expected error of a typical centroid, as a fraction of the radius of a cluster.
-    low, high : errors between which four of five runs lie. Both equal `error` if a formula gives
+    low, high : errors between which 80 % of the runs lie. Both equal `error` if a formula gives
         it.
     count_noise : standard deviation of the noise of a count, in records or persons.
     n_rounds : number of rounds, and so of passes over the records.

@@ -148,7 +148,7 @@ class ExpectedError(NamedTuple):
     The error is infinite if the noise may be so large that the centroid says nothing.
 
     typical : median of the error.
-    low, high : bounds of the error in four of five simulated runs. For a closed form, both equal
+    low, high : bounds of the error in 80 % of the simulated runs. For a closed form, both equal
         `typical`.
     """
 

@@ -36,7 +36,7 @@ n_records = "NUMBER"        # a public round number that is surely not exceeded
 n_clusters = "NUMBER"
 """
 _PERSONS = """\
-unit = "person"             # a person with all rows; take it out to protect single rows
+unit = "person"             # a person with all rows; remove this line to protect single rows
 unit_name = "person"        # such as patient
 n_records = "NUMBER"        # a public round number of persons that is surely not exceeded
 

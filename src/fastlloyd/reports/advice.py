@@ -2,7 +2,7 @@
 
 The error is `Mechanism.expected_error`, divided by the radius of a cluster. For MomentLloyd it
 comes from a table that was simulated (`mechanisms/moment_lloyd/expected.py`). The table also gives
-the range that contains four of five runs.
+the range that contains 80 % of the runs.
 
 For the paper's algorithms the error is a closed form, which the planner's analysis uses, too. Let a
 typical cluster have C = N / k records. In the last round its centroid becomes m' = (R + r) / (C +
@@ -145,7 +145,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     count_noise : standard deviation of a count in the last round, in records.
     relative_error : error of a typical centroid, divided by `radius`. Infinite if the noise leaves
         no signal.
-    error_low, error_high : range that contains the relative error of four of five runs. None if the
+    error_low, error_high : range that contains the relative error of 80 % of the runs. None if the
         error is a closed form.
     loss_noise : standard deviation of the estimated loss per record, in squared half widths. None
         if the loss is not estimated.

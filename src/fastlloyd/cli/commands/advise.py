@@ -280,7 +280,7 @@ def _show_by_clients(screen: Console, advice: "Advice") -> None:
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """Return the range that contains the errors of four of five runs, or "" if it is not known."""
+    """Return the range that contains the errors of 80 % of the runs, or "" if it is not known."""
     if low is None or high is None:
         return ""
     return (

@@ -70,7 +70,7 @@ TABLE: tuple[tuple[tuple[float, ...], ...], ...] = (
 
 
 def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
-    """Return the error of a typical centroid, and the bounds of the error in four of five fits.
+    """Return the error of a typical centroid, and the bounds of the error in 80 % of fits.
 
     noise_factor : scale of the noise, divided by the scale that the guarantee needs.
 

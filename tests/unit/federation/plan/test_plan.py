@@ -571,11 +571,11 @@ def test_any_changed_digit_of_a_plan_is_refused() -> None:
         ({"M": MAX_CLIENTS + 1, "cap": 1}, "names 1001 clients; expected 1 to 1000"),
         (
             {"M": 1},
-            "1 client, of which 0 may be absent (max_dropouts) and 1 may pool what they see",
+            "the plan has 1 client; 0 may be absent (max_dropouts), and 1 may pool what they see",
         ),
         (
             {"M": 3, "max_dropouts": 2},
-            "3 clients, of which 2 may be absent (max_dropouts) and 1 may pool what they see",
+            "the plan has 3 clients; 2 may be absent (max_dropouts), and 1 may pool what they see",
         ),
         ({"max_dropouts": -1}, "max_dropouts is -1"),
         ({"max_colluding": 0}, "max_colluding is 0; expected at least 1"),

@@ -106,7 +106,7 @@ def test_what_is_left_must_still_give_the_guarantee() -> None:
     with pytest.raises(PlanError, match="the plan names 0 clients"):
         renew(OLD, run_id=NEXT, leave_out=NAMES)
     with pytest.raises(
-        PlanError, match=r"^2 clients, of which 1 may be absent .* and 1 may pool what they see"
+        PlanError, match=r"^the plan has 2 clients; 1 may be absent .* and 1 may pool what they see"
     ):
         renew(plan(max_dropouts=1, masks=Masks.GROUP), run_id=NEXT, leave_out=["a", "b"])
 

@@ -488,7 +488,7 @@ def test_a_client_uploads_only_once_all_have_signed_that_they_are_ready_with_the
             run.refuses(name, before, changed(ready, signatures=lie), match)
     for lie in (ready.signatures[:-1], (*ready.signatures, bytes(64)), ()):
         run.refuses(name, before, changed(ready, signatures=lie), "clients are ready for round 1")
-    run.refuses(name, before, changed(ready, round=2), "ready for round 2; expected the 4 that")
+    run.refuses(name, before, changed(ready, round=2), "ready for round 2; expected all 4 that")
     early = client_after(run.federation, name, before)
     assert early.receive(changed(ready, deal=bytes(32))) == early.resend()
     (upload,) = sent(early.receive(ready))
