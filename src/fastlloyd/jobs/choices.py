@@ -35,8 +35,8 @@ MISSING: Final = "missing-setting"
 
 NEEDS_BOUNDS = (
     "bounds is missing: state the smallest and largest value that each column can have, from public"
-    " knowledge (`fastlloyd bounds template` makes a form); the value 'from-data' takes them from"
-    " the data: NOT PRIVATE"
+    " knowledge (`fastlloyd bounds template` makes a form); with bounds from-data they are taken"
+    " from the data: NOT PRIVATE"
 )
 
 
@@ -47,8 +47,8 @@ NEEDS_RANGE = (
 
 
 NEEDS_CAP = (
-    "n_records is missing: state a round number above the number of {many}; the"
-    " value 'from-data' takes the cap from the data: NOT PRIVATE"
+    "n_records is missing: state a round number above the number of {many}; with"
+    " n_records from-data the cap is taken from the data: NOT PRIVATE"
 )
 
 
