@@ -34,7 +34,7 @@ def test_momentlloyd_is_the_default_and_the_help_says_so_once(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "250")
     said_in_help = " ".join(fastlloyd("fit", "--help").out.replace("│", " ").split())
-    assert "momentlloyd is our own mechanism, the others are the paper's" in said_in_help
+    assert "'momentlloyd' is our own mechanism, the others are the paper's" in said_in_help
     for command in (("fit", "data.csv"), ("simulate", "data.csv", "--clients", "3")):
         code, out, err = fastlloyd(*command, *PUBLIC, "--out", "result", "--force")
         assert (code, err) == (0, "")
