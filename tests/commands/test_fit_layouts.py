@@ -57,7 +57,7 @@ def test_every_command_reads_an_export_as_it_is_stated(fastlloyd: Command) -> No
         (("--header", "maybe"), ("--header", "yes or no")),
         (("--skip-lines", "-1"), ("--skip-lines",)),
         (("--missing-words", ""), ("--missing-words",)),
-        (("--thousands", "."), ("--thousands", "cells are separated")),
+        (("--thousands", "."), ("--thousands", "both the decimal mark and the separator")),
     ],
 )
 def test_a_statement_that_cannot_be_used_is_refused_by_its_option(

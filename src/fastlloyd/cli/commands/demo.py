@@ -79,8 +79,8 @@ WithoutServer = Annotated[
 
 
 def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> None:
-    """Let three hospitals and a server, four processes, cluster public tumour measurements, and
-    compare the result with Lloyd without privacy.
+    """Run three hospitals and a server, as four processes, which cluster public tumour
+    measurements, and compare the result with Lloyd without privacy.
     """
     import numpy as np
 

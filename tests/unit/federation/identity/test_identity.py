@@ -382,15 +382,15 @@ TAMPERED = {
     ),
     "another certificate of that name": (
         swapped_with_a_new_signature,
-        "are not those of the certificate",
+        "differ from the certificate",
     ),
     "another signing key": (
         with_public(signing_key=B.public.signing_key),
-        "are not those of the certificate",
+        "differ from the certificate",
     ),
     "another last day": (
         with_public(expires=str(A.public.expires + timedelta(days=1))),
-        "are not those of the certificate",
+        "differ from the certificate",
     ),
     "another's signature": (
         with_public(signature=B.public.signature),
