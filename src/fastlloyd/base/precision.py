@@ -151,9 +151,10 @@ def delta_down(delta: float) -> str:
 
 
 def _six_digits(value: float, rounding: str) -> str:
-    """Return six digits of a value, which is rounded as it is printed.
+    """Return six digits of a value.
 
-    The float 1e-05, for example, is a little more than the decimal number that is printed.
+    The number that is rounded is the decimal number that Python prints for the value, not the float
+    itself. For example, the float 1e-05 is a little more than 0.00001.
 
     rounding : rounding rule of `decimal`.
     """

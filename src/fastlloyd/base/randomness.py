@@ -1,10 +1,10 @@
 """Expansion of a key and a label to a ChaCha20 keystream. No other module expands keys.
 
-Secret keys give masks and the deal of a simulation. Public seeds give public randomness, such as
-initial centroids and synthetic records. Each purpose has a label of its own. HKDF-Expand is RFC
-5869, section 2.3. ChaCha20 is RFC 8439, section 2.4, with block counter and nonce zero, because
-every stream has a key of its own. NumPy's generators are not used, because their streams may change
-from one version to the next.
+From secret keys come masks and, in a simulation, the assignment of records to clients. From public
+seeds comes public randomness, for example for initial centroids and synthetic records. Each purpose
+has a label of its own. HKDF-Expand is RFC 5869, section 2.3. ChaCha20 is RFC 8439, section 2.4,
+with block counter and nonce zero, because every stream has a key of its own. NumPy's generators are
+not used, because their streams may change from one version to the next.
 """
 
 import hashlib
@@ -107,9 +107,10 @@ class SecretWords:
 
 
 def _chacha20(key: bytes, block: int = 0, number: int = 0) -> CipherContext:
-    """Return the keystream from the block `block` of 64 bytes on.
+    """Return the keystream, starting at a block of 64 bytes.
 
-    number : number of the stream among those of the key.
+    block : index of the first block, from 0.
+    number : index of the stream, because a key has several streams.
     """
     nonce = block.to_bytes(4, "little") + number.to_bytes(12, "little")
     return Cipher(algorithms.ChaCha20(key, nonce=nonce), mode=None).encryptor()

@@ -210,7 +210,10 @@ def _over(stream: TextIO, kind: type[io.FileIO]) -> TextIO:
 
 
 def _closed(number: int) -> TextIO:
-    """Return a stream that drops everything, under the number of a closed stream."""
+    """Return a stream that drops everything, in place of a standard stream that is closed.
+
+    number : file descriptor of the closed stream, which the new stream gets.
+    """
     nowhere = os.open(os.devnull, os.O_RDONLY)
     if nowhere != number:
         os.dup2(nowhere, number)

@@ -108,7 +108,9 @@ def limit_event(
 
 
 def check_delta(delta: float) -> None:
-    """Raise BudgetError unless a sum can be computed at this delta."""
+    """Raise BudgetError unless this delta is at least 0 and below 1. Only then can epsilon be added
+    up.
+    """
     if not 0 <= delta < 1:
         raise BudgetError(
             f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 n) for n records"

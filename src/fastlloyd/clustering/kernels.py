@@ -322,10 +322,11 @@ def _grid_labels(X: GridArray, axes: list[IntArray], labels: Labels) -> None:
 
 
 def _number_below(x: GridArray, ascending: IntArray) -> NDArray[np.intp]:
-    """Return how many of the ascending numbers are below each x, by the same steps for any x.
+    """Return how many of the ascending numbers are below each x. The steps of the search do not
+    depend on x.
 
-    NumPy's `searchsorted` begins where its last search ended. So one record would change the steps
-    of another.
+    NumPy's `searchsorted` is not used: it begins where its last search ended, so the steps for one
+    record would depend on the record before it.
     """
     n_steps = len(ascending).bit_length()
     padded = np.full((1 << n_steps) - 1, np.iinfo(np.int64).max)

@@ -137,8 +137,8 @@ class _Lloyd:
         self.points, self.weights = points, weights
 
     def all_after(self, n_steps: int, starts: list[FloatArray]) -> list[FloatArray]:
-        """Return the centroids after `n_steps` steps, for each of several starts. Threads share the
-        starts.
+        """Return the centroids after `n_steps` steps, for each of several starts. The starts are
+        divided among threads.
         """
         steps = sum(n_steps * self.points.size * len(C) for C in starts)
         threads = min(n_threads(), len(starts)) if steps >= WORTH_THREADS and _is_compiled(0) else 1

@@ -16,7 +16,7 @@ def cluster_statistics(
     The sums are int64 (n_clusters, n_features), and the counts int64 (n_clusters,). A record
     belongs to the nearest centroid (ties: lowest index). It is kept if its squared distance is at
     most H2 (Section 5.1 of the paper). A cluster without records has zeros. Departs from the paper:
-    Algorithm 1 prints "<", Eqn 4 "<=", and ties are open there.
+    Algorithm 1 prints "<", but Eqn 4 prints "<=". The paper does not say what happens with ties.
 
     X : records (n_records, n_features), in grid units.
     centroids : centroids, int64 (n_clusters, n_features), in grid units.

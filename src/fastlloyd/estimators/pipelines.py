@@ -136,8 +136,8 @@ def _is_fitted(step: Any, besides: Sequence[Any] = ()) -> bool:
 def _is_of_a_fit(name: str, step: Any) -> bool:
     """Return whether an attribute with this name shows that the step was fitted.
 
-    It does if the name is not a parameter. For a step without `get_params` it does if the name ends
-    in "_".
+    If the step has `get_params`, each attribute that is no parameter shows it. Otherwise each
+    attribute whose name ends in "_" shows it.
     """
     if name in _HARMLESS or name.startswith("__"):
         return False

@@ -83,8 +83,8 @@ def record_blocks(
 
     No record is left out. With `Missing.DROP`, a missing cell is NaN.
 
-    recipe : recipe whose features the columns are, or None. It says what a missing cell means. A
-        row then has the features of its person, if the recipe puts the rows of a person together.
+    recipe : recipe whose features the columns are, or None. It says what a missing cell means. If
+        it puts the rows of a person together, each row gets the features of its person.
     unit : name of the column of the ids, or None.
 
     Raises DataError.

@@ -363,13 +363,15 @@ the number of its answers.
 
 
 def counted_of(runs: Iterable[Run]) -> list[Counted]:
-    """Return the exchanges of these runs that count now."""
+    """Return, for each of these runs, its cost and the indices of its exchanges that now count as
+    spent.
+    """
     return [(run.reserved.cost, run.counted) for run in runs if run.reserved is not None]
 
 
 def counted_on(history: History, dataset: str) -> list[Counted]:
-    """Return the exchanges of all runs on a data set that count now, first those of the first
-    run.
+    """Return, for each run on a data set, its cost and the exchanges that now count as spent. Runs
+    are in the order in which they began; equal runs that are counted together come last.
     """
     rest = [each for each in history.rest if each.dataset == same(dataset)]
     return [*counted_of(runs_on(history, dataset)), *map(_repeated, rest)]

@@ -199,7 +199,9 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def set_aside(delta: float) -> float:
-    """Return s, about a millionth of a limit's delta. It is kept for the shares of noise of all
-    runs together.
+    """Return s, the part of a limit's delta that is reserved, about a millionth.
+
+    It pays for a small error of all runs together: noise that is added up from shares differs
+    slightly from the planned noise.
     """
     return math.ldexp(delta, -20)

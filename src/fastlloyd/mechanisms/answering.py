@@ -54,7 +54,7 @@ class Asked(Protocol):
     def evaluate(self, X: GridArray, first: int, /) -> IntArray:
         """Return the sum over the grid points X, int64.
 
-        first : number of the first point of X in the pass, from 0.
+        first : position of the first point of X in the pass, from 0.
         """
 
 
@@ -81,7 +81,7 @@ class AllRecords(Records, Protocol):
     def count(self) -> int:
         """Return the number of records, by a pass that only counts.
 
-        It must come before any sum that depends on the numbers of records.
+        Call it before any sum that depends on the positions of records in the pass.
         """
 
 
@@ -197,7 +197,7 @@ class SharedRecords:
         """Return the sum of `asked` over the rows, and the number of persons. A row counts once for
         each share.
 
-        `asked` must not depend on the numbers of rows.
+        `asked` must not depend on the positions of rows in the pass.
         """
         total = np.zeros(asked.shape, dtype=np.int64)
         for shares, rows in self._groups:

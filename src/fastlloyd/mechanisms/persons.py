@@ -1,9 +1,9 @@
 """Protection of persons with several rows.
 
 Every person has the same number of shares, spread over the rows. A query is a sum over rows. Each
-term is the number of shares times the row's contribution, all exact integers. So one person changes
-the sum by no more than one record with all shares would (docs/proofs/persons.md). A mechanism
-without `Persons` protects single records.
+term is the number of shares times the row's contribution, all exact integers. So the most that one
+person can change the sum is the most that one record with all shares can (docs/proofs/persons.md).
+A mechanism without `Persons` protects single records.
 """
 
 from typing import Final, NamedTuple
@@ -121,9 +121,9 @@ def share_bits(persons: Persons | None) -> int:
 
 
 def reach(persons: Persons | None) -> int:
-    """Return the largest change of an answer by the unit of protection, divided by that by one
-    record.
+    """Return a ratio: the most that one protected unit can change an answer, divided by the most
+    that one record can.
 
-    It is c W for persons, and 1 for records.
+    It is c W if persons are protected, and 1 if records are.
     """
     return 1 if persons is None else persons.reach

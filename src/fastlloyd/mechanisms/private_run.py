@@ -191,7 +191,9 @@ class PrivateRun(
 
     @property
     def bears_server_noise(self) -> bool:
-        """Return whether the server may add the noise, if the server never sees a result."""
+        """Return whether a plan may let the server add the noise. In such a run the server never
+        sees a result.
+        """
         return True
 
     @property

@@ -3,14 +3,15 @@
 Places with votes far above their noise are clustered for each number of groups. The silhouette
 measures how well a clustering separates the groups. It is the mean of (b - a) / b over records.
 Here a and b are the distances of a record from the nearest and the next centroid (Rousseeuw 1987,
-with centroids in place of all other records). The largest silhouette belongs to the coarsest clear
-split, so it does not show finer groups. For example, two near groups and a far one have a clearest
-split into two groups.
+with centroids in place of all other records). The split with the largest silhouette is the coarsest
+clear split, so it does not show finer groups. For example, two near groups and a far one have a
+clearest split into two groups.
 
-Votes without groups have a largest silhouette, too. So it is compared with a null: one Gaussian
-with the mean and covariance of the votes, and with noisy votes for the same places. The groups of a
-clear split are compared with Gaussians of their own in the same way. If some of them split again,
-all groups together are the finer split.
+Even if the votes have no groups, one of the splits has the largest silhouette. So this silhouette
+is compared with those of data without groups: noisy votes for the same places, drawn from one
+Gaussian with the mean and covariance of the votes. In the same way, each group of a clear split is
+compared with a Gaussian of its own. If some groups split again, all resulting groups together are
+the finer split.
 
 The run does not depend on the split. The split follows from the votes and from public draws, so it
 costs no privacy.

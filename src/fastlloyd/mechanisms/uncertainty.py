@@ -233,8 +233,8 @@ def settled(status: Sequence[Status]) -> BoolArray:
 def cautions(status: Sequence[Status], count_error: float) -> list[Fact]:
     """Return a fact for each status that some cluster has, except "settled" and "stayed".
 
-    If the noise in counts hides not even one record, there is no fact about few records. The counts
-    already show that they are few.
+    The fact about clusters with few records is left out if the noise in counts is smaller than one
+    record. The noisy counts already show which clusters have few records.
     """
     kinds = [Status.MOVING, *([] if FEW * count_error < 1 else [Status.FEW])]
     numbers = [(kind, sum(each is kind for each in status)) for kind in kinds]

@@ -158,9 +158,10 @@ class _ReadAhead(io.BufferedReader):
     """Reader that requests a whole buffer from a store each time, because every request is slow."""
 
     def read1(self, size: int = -1, /) -> bytes:
-        """Return the bytes that have arrived, at least one before the end.
+        """Return the bytes that have arrived: at least one byte, or none at the end of the file.
 
-        The base class would skip an empty buffer and request only `size` bytes.
+        The method of the base class would ask for only `size` bytes if its buffer is empty. This
+        method fills the whole buffer first.
         """
         self.peek(1)
         return super().read1(size)

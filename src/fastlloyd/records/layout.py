@@ -77,7 +77,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def stated(self) -> tuple[str, ...]:
-        """Names of the fields that are stated."""
+        """Names of the fields that the user has stated: those that differ from the default."""
         plain = Layout()
         return tuple(
             name for name in self.__struct_fields__ if getattr(self, name) != getattr(plain, name)

@@ -1,7 +1,8 @@
 """LayoutProposal of a layout from the first lines of a text file, for its owner to check.
 
-Here, and nowhere else, most lines decide, and another encoding is tried if UTF-8 fails. A proposal
-follows from records. So it is written down and stated, and a run takes it as given.
+Only this module lets the majority of lines decide about a layout, and tries another encoding if
+UTF-8 fails. A proposal depends on records. So it is written down in a recipe for the owner to
+check, and a run uses only a layout that is stated.
 """
 
 from __future__ import annotations

@@ -96,7 +96,9 @@ def look_at(path: str) -> Look:
 
 
 def _column(name: str, cells: object, form: TextFormat) -> ColumnLook:
-    """Return the column with these first cells."""
+    """Return what the first cells of a column show: the kind of its cells, the form of its dates,
+    and whether cells are missing.
+    """
     if not isinstance(cells, TextCells):
         values = np.asarray(getattr(cells, "days", cells))[:LOOKED_AT]
         kind = CellKind.DATE if hasattr(cells, "days") else CellKind.NUMBER

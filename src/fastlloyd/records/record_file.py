@@ -323,9 +323,10 @@ class SeenRecords:
         )
 
     def blocks_to_check(self) -> Iterator[tuple[int, Block]]:
-        """Yield the number of the first record of each block, and the block, as the records do.
+        """Yield, for each block, the index of its first record and the block, as the records
+        themselves do.
 
-        The first call shows each block to `see`.
+        The first iteration also passes each block to `see`.
         """
         see, self.see = self.see, None
         for first, block in self._records.blocks_to_check():

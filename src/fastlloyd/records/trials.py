@@ -56,10 +56,14 @@ class Wanted:
 class Trial:
     """One reading of a file, tried on its lines from the beginning.
 
-    line : number of the first line. first : judgement about it. below : some rows below. chosen :
-    positions of the chosen columns. measured : those of them that have numbers. n_rows : number of
-    rows that fit. error : reason to refuse the file in this reading, or None. is_alone : the
-    first line excludes all other separators.
+    line : line number of the first row in the file.
+    first : judgement about the first row.
+    below : some rows below the first row.
+    chosen : positions of the chosen columns.
+    measured : positions of the chosen columns whose cells are numbers.
+    n_rows : number of rows that fit this reading.
+    error : reason to refuse the file in this reading, or None.
+    is_alone : whether no reading with another separator fits the first line.
     """
 
     line: int
@@ -142,7 +146,9 @@ class Trial:
         return False
 
     def _head(self) -> list[Row]:
-        """Return some rows below the first one. A row that cannot be split ends them."""
+        """Return some rows below the first row. Rows from the first one that cannot be split are
+        left out.
+        """
         rows = chain(self._rows, self._splitter.every(self._coming))
         n = LOOKED_AT if self._wanted.columns is NUMERIC else 1
         head: list[Row] = []
@@ -253,7 +259,9 @@ def _has_decimals(chunk: bytes) -> bool:
 def begun(
     path: str, reading: Reading, layout: Layout, coming: Iterator[bytes]
 ) -> tuple[Iterator[bytes], RowSplitter]:
-    """Return the chunks of a file below the lines to skip, and a splitter of them."""
+    """Return the chunks of a file without the lines to skip, and a splitter that makes rows of
+    these chunks.
+    """
     splitter = RowSplitter(
         path, reading.separator, line=layout.skip_lines, has_header=layout.header != NO
     )
@@ -363,7 +371,9 @@ def _of_one_column(
 
 
 def _split(lines: Sequence[str], separator: str) -> list[Row]:
-    """Return the rows of first lines, as far as they can be split."""
+    """Split the first lines of a file into rows. Return the rows before the first line that cannot
+    be split.
+    """
     reader, rows = csv.reader(lines, delimiter=separator, strict=True), list[Row]()
     with suppress(csv.Error):
         for cells in reader:

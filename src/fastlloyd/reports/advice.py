@@ -173,7 +173,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Verdict:
-        """Relative error in words. The thresholds are those for results."""
+        """Relative error in words, with the same thresholds as in the report of a result."""
         return Verdict.on(self.relative_error)
 
 

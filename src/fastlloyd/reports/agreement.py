@@ -90,8 +90,8 @@ def _agreed(plan: Plan) -> list[str]:
 
 
 def _parties(plan: Plan) -> list[str]:
-    """Return each party with the SHA-256 of its certificate, then the authority, then what a run
-    over a network lacks.
+    """Return a line for each party with the SHA-256 of its certificate, and one for the authority.
+    A last line says which part the plan still lacks before it can run over a network.
     """
     rows = []
     for role, fingerprint, ends in parties(plan):

@@ -101,10 +101,11 @@ def plan_cautions(plan: Plan) -> list[Fact | Facts]:
 
 
 def _price_of_two_results(plan: Plan) -> Fact:
-    """Return the fact about the privacy of one client's records if two groups get different
-    results.
+    """Return the fact about the privacy of one client's records if two groups of clients confirm
+    different results.
 
-    No client is in both groups. The two results together may reveal more than one result.
+    No honest client is in both groups. Two results may together reveal more about records than a
+    single result.
     """
     if plan.masks is Masks.PAIRWISE:
         return Fact.of(

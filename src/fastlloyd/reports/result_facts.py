@@ -121,8 +121,8 @@ def of_bounds(result: BoundsResult) -> list[Fact | Facts]:
 
 
 def intervals(result: Result) -> list[Facts]:
-    """Return facts about the intervals of settled clusters: the values that they cover, and how far
-    out the means may lie.
+    """Return facts about the intervals of settled clusters: which values they cover, and how far
+    outside an interval the mean may lie.
     """
     m, accuracy = result.mechanism, result.accuracy
     if not uncertainty.settled(accuracy.status).any():

@@ -197,8 +197,8 @@ def rounds(
 
 
 def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
-    """Return a caution about the centroids of a run that ended early: the last round, and the
-    checks before use.
+    """Return a caution about the centroids of a run that ended early. It names the last round, and
+    the checks that are needed before the centroids are used.
     """
     shared = plan.trust is TrustMode.CLIENT_NOISE
     name = "unconfirmed" if shared else "unconfirmed_with_server_noise"

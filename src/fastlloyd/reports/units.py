@@ -38,11 +38,14 @@ class Units:
         return f"{number:g}"
 
     def tick(self, number: float) -> str:
-        """Return the value at a mark of an axis."""
+        """Return the text next to a mark of an axis.
+
+        number : clustered number at the mark.
+        """
         return f"{number:,.7g}"
 
     def ticks(self, _low: float, _high: float, _most: int) -> list[float] | None:
-        """Return the clustered numbers of the marks of an axis, or None for even ones."""
+        """Return the clustered numbers where an axis has marks, or None for evenly spaced marks."""
         return None
 
     def measured(self, number: float, error: float) -> str:
@@ -81,7 +84,10 @@ class LogUnits(Units):
         return f"{self.value(number):.4g}"
 
     def tick(self, number: float) -> str:
-        """Return the value at a mark of an axis."""
+        """Return the text next to a mark of an axis.
+
+        number : clustered number at the mark.
+        """
         return f"{self.value(number):,.3g}"
 
     def ticks(self, low: float, high: float, most: int) -> list[float] | None:
@@ -115,11 +121,17 @@ class LogUnits(Units):
         ]
 
     def size(self, difference: float) -> float:
-        """Return the factor between the two values."""
+        """Return the factor between two values of the column whose logarithms differ by
+        `difference`.
+        """
         return float(Scale.LOG.to_column(abs(difference)))
 
     def beyond(self, difference: float) -> float:
-        """Return the factor to the value that lies this difference away, rounded away from 1."""
+        """Return the factor between two values, below 1 if `difference` is negative. It is rounded
+        away from 1.
+
+        difference : difference of the logarithms of the values.
+        """
         factor = two_digits_up(self.size(difference))
         return factor if difference >= 0 else rounded(1 / factor, 0.01 / factor)
 

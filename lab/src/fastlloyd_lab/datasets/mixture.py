@@ -208,9 +208,10 @@ def touching_size(
     """Return the common radius at which two ellipsoids touch.
 
     It is the largest value of a'difference / (s1(a) + s2(a)) over directions a, with si = sqrt(a'Si
-    a). Each step solves (S1 / s1 + S2 / s2) a = difference / size. This minimises a quadratic
-    function that is at least s1 + s2, and equals it at the previous a. So no step makes the result
-    worse. Close to the solution, the length of a does not change.
+    a). Each step solves (S1 / s1 + S2 / s2) a = difference / size for a. Here `size` is the value
+    at the previous a. The solution minimises a quadratic function that is at least s1 + s2, and
+    equals s1 + s2 at the previous a. So no step makes the result worse. Close to the result, the
+    length of a no longer changes.
 
     difference : vector between the centres.
     first, second : covariances S1 and S2.
@@ -260,9 +261,13 @@ def _steered(
 
 
 def _least(bounds: FloatArray, exact: Callable[[int], float]) -> float:
-    """Return the least of several numbers that are known by lower bounds.
+    """Return the least of several numbers. Only few of them are computed.
 
-    A number is computed exactly only when its bound is the least.
+    At first, a lower bound of each number is known. In each step the number with the least bound is
+    computed, and replaces its bound.
+
+    bounds : lower bound of each number, float64 (n,).
+    exact : function that computes a number from its index.
     """
     bounds = bounds.copy()
     settled: set[int] = set()

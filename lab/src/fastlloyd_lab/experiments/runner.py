@@ -54,10 +54,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Content of the folder at the end, and the facts about this session in the provenance.
+    """Content of the folder after a session, and what the provenance says about this session.
 
-    others : number of rows that belong to no trial of the specification. An earlier session ran
-        them.
+    progress : progress of the experiment.
+    others : number of rows that belong to no trial of the specification. They are from earlier
+        sessions.
+    paths : files of the folder.
+    session : facts about this session in the provenance.
     """
 
     progress: Progress

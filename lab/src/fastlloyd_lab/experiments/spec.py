@@ -239,7 +239,8 @@ def _expanded(names: Iterable[str]) -> list[str]:
 def _quickened(spec: Spec) -> Spec:
     """Return `spec` with the values that its table `[quick]` sets.
 
-    A value of a grid inside `[quick]` takes precedence. Raises PlanError without `[quick]`.
+    If both `[quick]` and a grid inside `[quick]` set a value, the value of the grid is used. Raises
+    PlanError without `[quick]`.
     """
     if spec.quick is None:
         raise PlanError(

@@ -189,7 +189,7 @@ def _rank(series: Series) -> tuple[bool, int, Series]:
 
 
 def _look(series: Series, all_series: Sequence[Series]) -> tuple[str, Style]:
-    """Return the label of a line and its style: smaller rings in a lighter shade."""
+    """Return the label and the style of a line. Lines for smaller rings have a lighter shade."""
     name, colour, mark = _LOOKS.get(series.transport, (series.transport, "#999999", "P"))
     bits = [each.ring_bits for each in all_series if each.transport == series.transport]
     is_second = len(bits) > 1 and series.ring_bits != bits[-1]

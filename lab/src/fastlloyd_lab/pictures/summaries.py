@@ -105,8 +105,8 @@ def relative(sample: Sample, reference: Sample) -> Summary:
     """Return the ratio of two means, with its 95% interval by the delta method.
 
     A run that failed in one sample is left out of both, because a run that is hard for one may be
-    hard for the other. A run that only one sample has still counts in that sample. Otherwise a few
-    runs would be divided by equally few runs of the reference, which vary much.
+    hard for the other. A run that is in only one sample is kept there. Otherwise both means would
+    be over few runs, and vary much.
 
     With r = mean(a) / mean(b), the error of r is to first order (mean(a) - r mean(b)) / mean(b),
     for deviations a and b from their means. Variation that a run shares with the same run of the
@@ -139,7 +139,11 @@ def relative(sample: Sample, reference: Sample) -> Summary:
 
 
 def pooled(samples: Sequence[Sample]) -> Sample:
-    """Return the mean over several data sets for each run that all of them have."""
+    """Return one sample for several data sets. The value of a run is the mean of its values on all
+    data sets.
+
+    Runs that are missing on some data set are left out.
+    """
     return _run_by_run(samples, lambda values: float(np.mean(values)), sum)
 
 

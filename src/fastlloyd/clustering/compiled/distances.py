@@ -345,10 +345,10 @@ def _keep_lesser(
     """Update the smallest score of each of m records, and its centroid, from one group of
     centroids.
 
-    best : for each record, L times the smallest score in the group, plus the centroid's place in
-        it.
+    best : smallest score in the group and its centroid, as one number per record: L times the
+        score, plus the centroid's position in the group.
     L : number of centroids in a group.
-    start : number of the group's first centroid.
+    start : index of the group's first centroid among all centroids.
     scores : smallest scores so far, updated here.
     found : centroids with the smallest scores so far, updated here.
     """

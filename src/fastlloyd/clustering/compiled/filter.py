@@ -1,8 +1,9 @@
 """Loops before and after the matrix products of `clustering/filter.py`.
 
-They convert records to float32, and scores to labels. Records are in parts of R, feature by feature
-(parts, d, R) or record by record (parts, R, d). Loops over the records of a part have no branches,
-so the compiler can use vector instructions. A doubtful record is processed singly.
+They convert records to float32, and scores to labels. Records are in parts of R records each. A
+part is stored feature by feature (parts, d, R) or record by record (parts, R, d). Loops over the
+records of a part have no branches, so the compiler can use vector instructions. A doubtful record
+is processed singly.
 """
 
 from typing import Any

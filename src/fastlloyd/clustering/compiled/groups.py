@@ -96,10 +96,11 @@ def group_labels(
 
 @helper
 def _grouped(points: IntArray, error: float) -> tuple[Any, Any, FloatArray, FloatArray, float]:
-    """Return the numbers from which scores are computed, and 4 e max |c|^2.
+    """Return A, constants, C, norms and slack, for points in groups of 16.
 
-    The numbers are A and constants in float32, and C (groups, 8, 16) and norms, which are exact.
-    Groups are filled up with infinitely distant points.
+    From A and constants, both float32, the rounded scores of points are computed. From C (groups,
+    8, 16) and norms, both exact, the exact scores are computed. The slack is 4 e max |c|^2, over
+    points c and with e = `error`. The last group is filled up with infinitely distant points.
     """
     k, d = points.shape
     n_groups, most = (k + SIZE - 1) // SIZE, 0.0

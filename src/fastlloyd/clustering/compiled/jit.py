@@ -69,11 +69,13 @@ def kernel(*signatures: Any, exact: bool = True) -> Callable[[_Function], _Funct
 def kernel_by_width(
     widths: Iterable[int], signature: Callable[[Any], Any]
 ) -> Callable[[_Function], dict[int, _Function]]:
-    """Return a decorator that makes one kernel for each width. A kernel is compiled at its first
-    call.
+    """Return a decorator that makes one kernel for each width. Each kernel is compiled when it is
+    first called.
 
-    signature : function that returns the signature, given the type of a tuple of that length. The
-        compiler knows the length, so it omits branches that are never taken.
+    widths : numbers, such as numbers of features.
+    signature : function that returns the signature of a kernel. It gets the type of a tuple with as
+        many entries as the width. The compiler knows this length, so it omits branches that are
+        never taken.
     """
 
     def compiled_later(function: _Function) -> dict[int, _Function]:

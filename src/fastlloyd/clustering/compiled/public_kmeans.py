@@ -1,9 +1,11 @@
-"""Loops over public points, with the same bits as `public_kmeans.py` if a decision is certain.
+"""Compiled loops over public points. Their results have the same bits as those of
+`public_kmeans.py`.
 
-BLAS may round a distance differently from this code, by at most a known bound. If the two nearest
-centroids of a point differ by more than the bound, both programs find the same one. Otherwise the
-caller makes the step. The same is true of the points that k-means++ draws and chooses. Lloyd's sums
-over points are added up in the order of the points, as NumPy does.
+BLAS may round a distance differently from this code, by at most a known bound. If the distances of
+a point to its two nearest centroids differ by more than the bound, both programs find the same
+centroid. Otherwise a loop does not decide, and the caller computes the step with NumPy. The same
+holds for the points that k-means++ draws and chooses. Lloyd's sums over points are added up in the
+order of the points, as NumPy does.
 """
 
 import math

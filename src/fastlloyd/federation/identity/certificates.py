@@ -1,10 +1,10 @@
-"""TLS certificates of the parties. A certificate is self-signed and has one fixed form, or an
-authority issued it as requested. Its SHA-256 (fingerprint) identifies it.
+"""TLS certificates of the parties. Either a party signed its certificate itself, in one fixed form,
+or an authority issued it on request. The SHA-256 of a certificate (fingerprint) identifies it.
 
 A certificate contains the owner's name, signing key and TLS key, so the fingerprint identifies all
-three. No certificate signs another. A party is trusted because the plan names it, not because of an
-issuer. If the plan names an authority, certificates that the authority did not issue are refused as
-well.
+three. No party's certificate signs the certificate of another party. A party is trusted because the
+plan names it, not because of its issuer. If the plan names an authority, certificates that the
+authority did not issue are refused as well.
 """
 
 import base64

@@ -1,8 +1,8 @@
-"""X.509 certificates: the form of this project's certificates, and the parts that an authority may
-choose in a certificate that it issues as requested.
+"""X.509 certificates: the form of certificates made here, and the checks of certificates that an
+authority issued. An authority may choose some parts differently from the request.
 
-This module is imported late, because `cryptography` is slow to import. Errors that the library
-raises for bytes of a stranger have no common class.
+This module is imported late, because `cryptography` is slow to import. The errors that
+`cryptography` raises for malformed bytes have no common base class.
 """
 
 import functools
@@ -85,8 +85,8 @@ def make(
 
 
 def request(name: str, signing_key: str, tls_key: ec.EllipticCurvePrivateKey) -> str:
-    """Return a request to an authority for a certificate with the content of `make`: PKCS #10, as
-    PEM.
+    """Return a request that an authority issue a certificate: PKCS #10, as PEM. It asks for the
+    same names and signing key as in a certificate from `make`.
     """
     builder = x509.CertificateSigningRequestBuilder(subject_name=subject(name))
     for extension in extensions(host_names(name), signing_key):

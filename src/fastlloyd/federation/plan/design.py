@@ -130,8 +130,10 @@ def design_plan(
 
 
 def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:
-    """Return c, the smallest number of bits with which each share of the counts' noise has a
-    standard deviation of at least 4 units.
+    """Return c, the number of fractional bits of the counts. Their unit is 2**-c records.
+
+    c is the smallest number for which each share of the counts' noise has a standard deviation of
+    at least 4 units.
 
     count_scales : standard deviations of the counts' noise.
     n_shares : number of shares that make up this noise.
@@ -179,8 +181,8 @@ def renew(
 
     Raises PlanError if the plan is for a simulation, a name is unknown or repeated, or the
     authority did not issue a certificate. Also if the remaining clients cannot give the guarantee,
-    if two groups of clients could confirm different results, or if an identity signed two positions
-    of one length.
+    or two groups of clients could confirm different results. Also if an identity signed two
+    different positions with the same number of events.
     """
     plan.check_apart()
     kind = masks or plan.masks
@@ -265,7 +267,7 @@ def with_positions(clients: Iterable[Client], exported: Iterable[Positions]) -> 
 
     exported : positions that servers exported. Positions of other stores are ignored.
 
-    Raises PlanError if an identity signed two positions of one length.
+    Raises PlanError if an identity signed two different positions with the same number of events.
     """
     clients = tuple(clients)
     planned = [(client.signing_key, client.store) for client in clients if client.store is not None]

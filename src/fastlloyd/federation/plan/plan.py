@@ -188,7 +188,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return whether a dishonest server can make two groups of clients confirm different
         results.
 
-        The server then needs clients in both groups that collude with it (`client-noise`).
+        This is possible only with `client-noise`, and only if some clients that collude with the
+        server are in both groups.
         """
         return self.trust is TrustMode.CLIENT_NOISE and self.max_dropouts > self.most_dropouts
 

@@ -156,11 +156,12 @@ class Finish:
     """Action: the run has ended for this party, with `outcome`. A client never sends again; a
     server still answers clients that are behind.
 
-    The driver of a client then wipes the kept secrets and the stored messages. After `Ended`
-    without `unfinished`, it does so in the transaction that stores the end. After a `ClientResult`,
-    or `Ended` with `unfinished`, it waits until the outcome is stored elsewhere, because a restart
-    needs them until then. A server has no keys, and needs its stored messages as long as it
-    answers.
+    The driver of a client then wipes the kept secrets and the stored messages. If the outcome is
+    `Ended` without `unfinished`, the driver wipes them in the transaction that stores the end. If
+    the outcome is a `ClientResult`, or `Ended` with `unfinished`, the driver waits until the
+    outcome is stored elsewhere. Until then, a restart needs the secrets and messages.
+
+    A server has no keys, and needs its stored messages as long as it answers.
     """
 
     outcome: ClientResult | ServerResult | Ended

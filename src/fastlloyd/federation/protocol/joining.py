@@ -159,7 +159,9 @@ class Joining(Secret):
         return self.seal(self._random_bytes) if is_asked else self.answer()
 
     def recall(self, said: Message) -> None:
-        """Continue from a message that the client made before a restart, in place of `say`."""
+        """Continue after a restart, with a message that the client made before. Call this instead
+        of `say`.
+        """
         match self.state, said:
             case ClientState.JOINING, Hello() if said == self.hello:
                 pass

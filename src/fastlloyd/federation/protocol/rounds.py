@@ -193,8 +193,8 @@ class ClientRounds:
 
     @property
     def last_included(self) -> int:
-        """Number of the last opened round with this client's answer in its sum, from 1, or 0 if
-        there is none.
+        """Last opened round whose sum contains this client's answer. Rounds are counted from 1. It
+        is 0 if there is no such round.
         """
         return max(
             (number for number, names in enumerate(self._included, 1) if self.name in names),
@@ -355,7 +355,7 @@ class ClientRounds:
     def unfinished(self) -> Unfinished | None:
         """Return the last centroids of a run that ends early, or None if there are none.
 
-        A sum whose parameters never came does not count.
+        A last sum is left out if the parameters that are computed from it never arrived.
         """
         settled = self._included[: len(self._included) - (self._awaiting is not None)]
         centroids = self._mechanism.centroids(len(settled), self._state) if settled else None

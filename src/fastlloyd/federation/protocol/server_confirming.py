@@ -71,10 +71,8 @@ class ServerConfirming:
         return self._relay(event) if is_enough else []
 
     def check(self, message: Confirmations) -> None:
-        """Raise an error unless a stored message names only clients that share keys, and enough
-        clients of the last sum.
-
-        Raises LocalProtocolError or RemoteProtocolError.
+        """Raise LocalProtocolError or RemoteProtocolError if a stored message names a client that
+        shares no keys, or too few clients of the last sum.
         """
         confirmed = [name for name, _, _ in message.confirmed]
         self.roster.check_members(

@@ -139,8 +139,8 @@ class DurableClient(DurableParty[ClientSession]):
 
     @property
     def farewell(self) -> tuple[bytes, bytes]:
-        """Digest of the Hello with which this client joined (32 bytes), and its signature on the
-        statement that the run has ended for it (64 bytes).
+        """Digest of the Hello with which this client joined (32 bytes), and a signature of this
+        client (64 bytes). The client signs that its run has ended.
 
         Raises LocalProtocolError if the client never joined.
         """

@@ -102,8 +102,8 @@ class DurableServer(DurableParty[ServerSession]):
         return self._session.awaited
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
-        """Note that client `name` is connected, with its store at position `log`. Return the latest
-        position of that store that this server or the plan knows.
+        """Remember that client `name` is connected, with its store at position `log`. Return the
+        latest position of this store that the server or the plan knows.
 
         Raises RemoteProtocolError if the store is an old copy, or if the client did not sign the
         position.
@@ -114,11 +114,11 @@ class DurableServer(DurableParty[ServerSession]):
         return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
 
     def disowned(self, name: str) -> list[Send | Finish]:
-        """Forget the last position of client `name`, because the client stopped: its store does not
+        """Forget the last position of client `name`. The client stopped, because its store does not
         match the position that this server knows.
 
-        The client can then continue with its correct store. But if a step was stored since, the
-        position was stored with it and remains.
+        The client can then continue with its correct store. The position remains if this server has
+        already stored a step since the client connected, because the step contains the position.
         """
         before = self._before.pop(name, None)
         if self._seen.pop(name, None) is not None and before is not None:
@@ -126,8 +126,8 @@ class DurableServer(DurableParty[ServerSession]):
         return []
 
     def away(self, name: str) -> list[Send | Finish]:
-        """Note that client `name` has not been connected for a while. This is only in memory: after
-        a restart the transport reports it again.
+        """Remember that client `name` has not been connected for a while. This is only in memory:
+        after a restart the transport reports it again.
         """
         self._check_footing()
         return self._commit(self._session.away(name))
@@ -148,8 +148,10 @@ class DurableServer(DurableParty[ServerSession]):
         return self._commit(actions, is_taken=isinstance(message, Upload))
 
     def announce(self, name: str, log: SignedPosition) -> None:
-        """Note that a message of client `name` waits for its turn, with the client's store at
-        position `log`. The next commit also stores this position.
+        """Remember that a message of client `name` is waiting for its turn. The next commit also
+        stores `log`.
+
+        log : position of the client's store when it sent the message, signed by the client.
         """
         with suppress(RemoteProtocolError):
             # an old copy, or an unsigned position, is refused when the message is handled

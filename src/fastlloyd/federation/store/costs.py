@@ -6,12 +6,14 @@ epsilon for Laplace noise. The accounts of a data set then count
 
     account for                   run for records      run for persons
     record added or removed       A                    A
-    record replaced               R                    4 A, of epsilon 2 A
+    record replaced               R                    4 A (see below)
     person added or removed       no bound             A
     person replaced               no bound             R
 
-If a person who stays gains or loses a row, at most as many shares move as a person has
-(docs/proofs/persons.md), so the cost is A. A replaced row may move from one person to another, so
+4 A is for Gaussian noise. For Laplace noise it is 2 A.
+
+If a person who stays gains or loses a row, no more shares move than one person has
+(docs/proofs/persons.md). So the cost is A. A replaced row may move from one person to another, so
 the cost is that of two such changes. The bound for persons holds only for the same unit: a run for
 "patient" bounds nothing for "household".
 """
@@ -98,8 +100,8 @@ class RunCost(
     distance: Fraction
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """Return the cost of each exchange for these neighbours, or None for an exchange without a
-        bound.
+        """Return the cost of each exchange under the neighbouring relation `asked`, or None for an
+        exchange whose cost has no bound under it.
         """
         return tuple(None if asked.unit else cost.where(asked) for cost in self.costs)
 
@@ -132,8 +134,8 @@ class PersonRunCost(RunCost, frozen=True, kw_only=True):
     one_row_each: bool
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """Return the cost of each exchange for these neighbours, or None for an exchange without a
-        bound.
+        """Return the cost of each exchange under the neighbouring relation `asked`, or None for an
+        exchange whose cost has no bound under it.
         """
         return tuple(self._of(cost, asked) for cost in self.costs)
 

@@ -216,17 +216,18 @@ class Store:
     ) -> None:
         """Make one step durable. When this returns, all of the step is on disk.
 
-        Messages and secrets are sealed under a key of their run, which is durable before them. A
-        `RunEnded` deletes all messages and secrets of its run, and their key is destroyed after the
-        commit.
+        Messages and secrets are sealed under a key of their run. This key is on disk before they
+        are. A `RunEnded` deletes all messages and secrets of its run, and their key is destroyed
+        after the commit.
 
         events : events of the step, in order.
         messages : encodings of the messages of all `MessageRecorded` in `events`, in their order.
         secrets : secrets to keep until their run ends.
 
-        Raises StateError in two cases. If the events may not follow, the messages do not belong to
-        them, or the key of a run is lost, nothing happens and the store can still be used. If the
-        disk fails, the step is not taken, and this object takes no further one.
+        Raises StateError in two cases. First, if the events are not allowed after the stored ones,
+        if the messages do not belong to the events, or if a run's key is lost. Then nothing
+        happens, and the store can still be used. Second, if the disk fails. Then the step is not
+        taken, and this object takes no further step.
         """
         with self._one_at_a_time:
             if self._failure:

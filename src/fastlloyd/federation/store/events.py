@@ -228,8 +228,8 @@ class RunNoted(_Event, frozen=True, tag=19):
 
 
 class DataSetNamed(_Event, frozen=True, tag=30):
-    """Event of a holder: a data set has this name, even without a run or limit. The holder was told
-    that all spellings of the name so far mean this data set.
+    """Event of a holder: a data set got this name, before it has a run or limit. Or the holder was
+    told that all spellings of the name up to now mean this data set.
     """
 
     dataset: Name

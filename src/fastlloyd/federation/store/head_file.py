@@ -36,8 +36,8 @@ def remembered(path: Path) -> LogPosition | None:
     """Return the newest position in the head file of the store at `path`, or None if there is no
     such file.
 
-    Call this before you read the store, because a process that uses the store writes the store
-    first.
+    Call this before you read the store. A process that uses the store writes first to the store and
+    then to the head file. So a position that was read before the store is never ahead of the store.
 
     Raises StateError if neither slot can be read.
     """

@@ -130,7 +130,9 @@ class Fault:
 
 
 class _Reading:
-    """Grid points of a part, which are read on demand, and the findings after that."""
+    """Grid points of one part of the records, which are read on demand. `found` says what was found
+    when all have been read.
+    """
 
     def __init__(self, task: "_OfPart", part: Partition) -> None:
         self._records, self._summarize = part.open(), task.summarize

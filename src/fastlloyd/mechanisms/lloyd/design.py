@@ -187,7 +187,9 @@ def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) 
 def _affordable_by_mu(
     digits: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float
 ) -> Real:
-    """Return the number of iterations with the tolerated error that mu allows."""
+    """Return the number of iterations for a budget mu: the number at which the error is the largest
+    that is tolerated.
+    """
     d, sigma = domain.n_features, 1 / digits.mpf(mu)
     if algorithm.radius is RadiusSchedule.NONE:
         # Departs from the paper: Appendix B.1 prints T on both sides of this inequality.

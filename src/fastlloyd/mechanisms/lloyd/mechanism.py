@@ -112,8 +112,8 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag="lloyd"):
     """`Mechanism` of an `Algorithm`, made by `lloyd/design.py`.
 
-    min_count : a centroid with a smaller noisy count stays. With 0, the paper's rule, it stays only
-        at 0.
+    min_count : a centroid is not moved if its noisy count is below this number. 0 is the paper's
+        rule: a centroid is left in place only if its noisy count is 0.
     """
 
     algorithm: Algorithm

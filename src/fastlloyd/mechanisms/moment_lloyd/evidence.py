@@ -146,12 +146,15 @@ def farther(
 
 
 def missing(total: Total, last: Step) -> Estimate:
-    """Estimate the sum of all offsets that clipping removed in the last step.
+    """Estimate how far clipping in the last step may have moved the mean of each cluster.
 
-    The result is this sum, divided by the number of records of each cluster. The sum is T (S / N -
-    h). S and N are the first sum and count. T is the number of records in the last step, which may
-    lack clients. h is the mean of all records by the last step. Offsets from h have the least
-    noise.
+    Clipping shortens offsets. The sum of what it cut off, over all records, is about T (S / N - h).
+    The estimate for a cluster is this sum divided by the cluster's number of records, as if all of
+    it came from this cluster.
+
+    S and N are the sum and the count of the first round. T is the number of records in the last
+    step, in which clients may be missing. h is the mean of all records, computed from the last
+    step. Offsets are measured from h, because their noise is then least.
     """
     n = last.counts.values.ravel()
     everyone = max(float(n.sum()), last.counts.deviation, 1.0)

@@ -100,7 +100,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """Base of MomentLloyd's rounds. A subclass defines the question and the state after the answer.
 
     scales : standard deviations of the noise, one for each part of the answer.
-    powers : exponent of length in the unit of each part, or 0 if the part counts records.
+    powers : for each part of the answer, p if its unit is length**p, or 0 if it counts records.
     """
 
     n_candidates: ClassVar[int] = 0

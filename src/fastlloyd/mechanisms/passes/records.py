@@ -74,7 +74,7 @@ class PersonsInPasses:
         """Return the sum of `asked` over the rows, and the number of persons. A row counts once for
         each share.
 
-        `asked` must not depend on the numbers of rows.
+        `asked` must not depend on the positions of rows in the pass.
         """
         shares, n = self._first()
         total, n_shares = np.zeros(asked.shape, dtype=np.int64), 0
@@ -146,10 +146,11 @@ class DealtPersons:
 
 
 class _Dealing(Spreading):
-    """Collector of the client of each row, and of the shares that this client gives the row.
+    """Collector that deals the rows of persons to clients. It finds the client of each row, and the
+    number of shares that the row has there.
 
-    clients : collector of the client of each row.
-    sizes : number of persons of each client so far, int64 (n_clients,).
+    clients : collector of the index of each row's client.
+    sizes : number of persons that each client has so far, int64 (n_clients,).
     n_counted : as in `DealtPersons`.
     """
 
@@ -162,8 +163,8 @@ class _Dealing(Spreading):
         self._deal, self._dealt = deal, scratch
 
     def whole_persons(self, words: Words) -> int:
-        """Store client and number of shares of all rows of some persons. Return the number of
-        persons.
+        """Find the client and the number of shares of every row of some persons. Return the number
+        of persons.
         """
         persons, hashes = words[:, PERSON], words[:, HASH]
         clients = self._deal.of_rows(persons, hashes, numbers_among_equals(persons, hashes))
@@ -176,7 +177,9 @@ class _Dealing(Spreading):
         return len(n_rows)
 
     def one_person(self, part: RowsOnDisk) -> int:
-        """Store client and number of shares of all rows of one person with many rows. Return 1."""
+        """Find the client and the number of shares of every row of one person with many rows.
+        Return 1.
+        """
         dealt, found = Spill(self._dealt, WIDTH + 1), set[int]()
         for words, numbers in self.numbered(part):
             clients = self._deal.of_rows(words[:, PERSON], words[:, HASH], numbers)

@@ -148,13 +148,13 @@ class Spill:
 
 
 class NumbersOnDisk:
-    """Numbers of the rows 0, 1, ... on disk. Each span of rows is one sheet."""
+    """One number for each of the rows 0, 1, ..., on disk. Each span of rows is one sheet."""
 
     def __init__(self, scratch: Scratch, sheets: list[Sheet], span: int) -> None:
         self._scratch, self._sheets, self._span = scratch, sheets, span
 
     def of(self, first: int, n: int) -> Numbers:
-        """Return the numbers of n rows from row `first` on, uint16 (n,)."""
+        """Return the numbers stored for n rows, from row `first` onwards, uint16 (n,)."""
         parts, stop = [np.empty(0, dtype=np.uint8)], first + n
         while first < stop:
             at, within = divmod(first, self._span)

@@ -103,9 +103,10 @@ def _persons(ids: Ids, key: bytes) -> Words:
 
 
 class Spreading:
-    """Collector of the shares of rows that are stored on disk, sorted by the hash of their person.
+    """Collector of the number of shares of each row. Every person has the same number of shares,
+    spread over the person's rows.
 
-    Each person has the same number of shares and spreads them over the rows.
+    The rows are on disk, sorted by the hash of their person.
 
     shares : collector of the number of shares of each row.
     n_persons : number of persons whose rows have been handled so far.
@@ -137,9 +138,9 @@ class Spreading:
         return n_persons
 
     def one_person(self, part: RowsOnDisk) -> int:
-        """Compute the shares of a person with many rows. Return 1.
+        """Compute the number of shares of each row of a person with many rows. Return 1.
 
-        All rows get the same number of shares, and the first rows one more.
+        The shares are divided evenly. If some are left over, the first rows get one more each.
         """
         least, left = divmod(1 << self._bits, part.n_rows)
         for words in part.pieces():

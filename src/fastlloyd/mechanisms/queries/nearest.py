@@ -67,9 +67,8 @@ class Votes(Question):
         return Sensitivity(entries=(one,), added=((one**2,),), replaced=((2 * one**2,),))
 
     def answer(self, X: GridArray, *, candidates: IntArray, **frame: IntArray) -> IntArray:
-        """Return the exact number of records nearest to each candidate.
-
-        The unit is 2**-count_bits records.
+        """Return, for each candidate, the exact number of records that are nearest to it, times
+        2**count_bits.
         """
         labels = kernels.assign(self.space.place(X, **frame), candidates, limits=self.space.limits)
         return (

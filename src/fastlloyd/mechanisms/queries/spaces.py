@@ -45,9 +45,10 @@ class Features:
 class Subspace:
     """Subspace of `n_directions` directions. Columns of unused directions are zeros.
 
-    The parameters are `origin`, g within the box, and `directions`, V. V is int64 (n_features,
-    n_directions) in units of 2**-20, and each column has norm at most 1. Columns need not be
-    orthogonal, because no bound depends on it. Raises PlanError if distances would not be exact.
+    The parameters are `origin` (g, a point in the box) and `directions` (V). V is int64
+    (n_features, n_directions) in units of 2**-20, and each column has norm at most 1. Columns need
+    not be orthogonal, because no bound depends on it. Raises PlanError if distances would not be
+    exact.
     """
 
     domain: Domain

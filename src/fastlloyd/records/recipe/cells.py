@@ -40,13 +40,28 @@ class ColumnCells(Protocol):
         """Number of rows."""
 
     def numbers(self, value_of: ValueOf) -> CellNumbers:
-        """Return the numbers. value_of : reads one from text. Raises DataError."""
+        """Return the cells of the column as numbers.
+
+        value_of : function that reads a number from the text of a cell.
+
+        Raises DataError.
+        """
 
     def categories(self, value_of: ValueOf) -> CellNumbers:
-        """Return the number that each text stands for. Raises DataError."""
+        """Return, for each cell, the number of its category.
+
+        value_of : function that returns the number for the text of a category.
+
+        Raises DataError.
+        """
 
     def days(self, value_of: ValueOf) -> CellNumbers:
-        """Return the days since 1 January 1970. value_of : reads a date. Raises DataError."""
+        """Return the cells of the column as dates, in days since 1 January 1970.
+
+        value_of : function that reads a date from the text of a cell.
+
+        Raises DataError.
+        """
 
 
 class NumberCells(NamedTuple):
@@ -63,9 +78,10 @@ class NumberCells(NamedTuple):
         return _known(self.values.astype(np.float64))
 
     def categories(self, value_of: ValueOf) -> CellNumbers:
-        """Return the number that the digits of each whole number stand for.
+        """Return, for each cell, the number of its category. The text of a category is the cell's
+        digits.
 
-        A number that is not whole has its shortest decimal form.
+        The text of a cell that is no whole number is its shortest decimal form.
         """
         there = ~np.isnan(self.values)
         distinct, codes = np.unique(self.values[there].astype(np.float64), return_inverse=True)

@@ -18,15 +18,15 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Column of the records, and the way from its cells to numbers that are clustered.
 
     key : name of the feature, and of its column unless `Here` names another.
-    bounds : public lower and upper bound in the column's units; of dates as YYYY-MM-DD. None for
-        `values` and `categories`, whose bounds follow from them.
+    bounds : public lower and upper bound, in the column's units. A bound of a date is written
+        YYYY-MM-DD. None for `values` and `categories`, whose bounds follow from them.
     transform : "log" for the natural logarithm, or None.
     values : text and number of each cell that the column may have, or None.
     categories : texts that each become a column of 0 and 1, or None.
     date : format of a date, such as "%d.%m.%Y", or None.
     until : the feature is the time from the date until this one: a date as YYYY-MM-DD, or the key
         of another feature that is a date. None for the date itself.
-    count : "days" or "years" (365.25 days), the unit of that time.
+    count : unit of the time that `until` defines: "days" or "years" (365.25 days).
     weight : factor of the distances along this feature, above 0 and at most 1.
     missing : number, date or category that stands for a missing cell, or "middle" of the bounds,
         or "drop" for the whole record, or "refuse" for the whole file.

@@ -225,7 +225,7 @@ def _plain(value: Any) -> Any:
 
 
 def _faults(tables: Mapping[str, Any]) -> Iterator[DataError | PlanError]:
-    """Yield an error for each fault of a recipe's tables that stands in one of them."""
+    """Yield an error for each fault that one table of a recipe shows by itself."""
     for name in tables.keys() - set(_TABLES):
         hint = (
             "; write the bounds of each feature in its own table [features.NAME]"

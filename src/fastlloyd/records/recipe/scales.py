@@ -18,12 +18,12 @@ class Scale(enum.Enum):
     DAYS = "days"  # the number of days since 1 January 1970
 
     def to_feature(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return the feature's number of each number of the column, float64 (n,)."""
+        """Convert numbers in the column's units to the numbers that are clustered, float64 (n,)."""
         numbers = np.asarray(values, dtype=np.float64)
         return natural_log(numbers) if self is Scale.LOG else numbers
 
     def to_column(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return the number of the column of each feature's number, float64 of the same shape.
+        """Convert numbers that are clustered back to the column's units, float64 of the same shape.
 
         A date stays a number of days; `dates.date_of` makes a date of it.
         """

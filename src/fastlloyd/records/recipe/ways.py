@@ -1,7 +1,8 @@
 """Ways from the cells of a column to the numbers that are clustered.
 
-A way makes one or more columns of the grid. `found` and `numbers` give numbers in the column's
-units, and `Scale` those that are clustered. Each row's numbers depend on that row alone.
+A way makes one or more columns of the grid. `found` and `numbers` return numbers in the column's
+units. `Scale` converts them to the numbers that are clustered. Each row's numbers depend on that
+row alone.
 """
 
 from __future__ import annotations

@@ -359,8 +359,8 @@ class GrpcServer:
         self._moved.set()
 
     def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
-        """Pass one message to the party, in the party's thread. Before that, announce all messages
-        that have come meanwhile.
+        """Pass one message to the party, in the party's thread. First announce to the party all
+        other messages that are waiting.
         """
         while self._waiting:
             self._party.announce(*self._waiting.popleft())
