@@ -28,8 +28,8 @@ OTHERS = 0o077  # whatever the group and everyone else may do
 def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """Open a new file that replaces `path` in one step when the block ends.
 
-    Its content is then on disk. If the block or the disk fails, `path` does not change. Raises
-    OSError.
+    The content is then on disk. If the block or the disk fails, the file at `path` does not change.
+    Raises OSError.
 
     private : whether only the owner can read the file. Its mode is then 0600 from the start.
     """
@@ -83,8 +83,8 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
     who can read the file, and nothing is refused.
 
     max_bytes : largest size of the file.
-    secret_if : beginning of a file with a secret. Others may read a file with another beginning,
-        and the caller then says what is wrong with it.
+    secret_if : beginning of every file with a secret. A file with another beginning is not checked
+        for other readers. The caller then says what is wrong with it.
     """
     try:
         # O_NONBLOCK: a pipe in the place of the file must not hold the program up
@@ -143,9 +143,9 @@ def to_json(content: Any) -> str:
 def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> None:
     """Raise OutputError if a folder could not or must not be written. Call this before computing.
 
-    force : whether to replace a folder that has only an earlier result. An empty one is replaced
-        without it.
-    files : names of the files of a result. Every result has the first one.
+    force : whether to replace a folder that contains only an earlier result. An empty folder is
+        replaced even without `force`.
+    files : names of the files of a result. Every result has the first of these files.
     """
     target = out.resolve()
     if target.exists():
@@ -272,7 +272,7 @@ def write_chunks(path: Path, chunks: Iterable[str]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names of the files in a folder to disk. Raises OSError."""
+    """Make sure that the names of the files in a folder are on disk. Raises OSError."""
     if os.name == "posix":  # elsewhere a folder cannot be opened
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -302,7 +302,9 @@ def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
 
 
 def _discard(old: Path, new: Path, files: Sequence[str] = ()) -> None:
-    """Delete the earlier result. Files that were added in the meantime move to the new folder."""
+    """Delete the folder of the earlier result. Files that were added to it in the meantime move to
+    the new folder.
+    """
     for name in files:
         with suppress(OSError):
             (old / name).unlink()

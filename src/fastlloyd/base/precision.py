@@ -98,7 +98,7 @@ def _context() -> Any:
 
 
 def _start_afresh() -> None:
-    """Make a new lock and a new context in a forked child.
+    """Make a new lock and a new context in a forked child process.
 
     The thread that held the lock does not exist there.
     """
@@ -163,9 +163,10 @@ def _six_digits(value: float, rounding: str) -> str:
 
 
 def decimals(error: float) -> int | None:
-    """Return the number of decimal places down to the second digit of a standard error.
+    """Return the number of decimal places that a value has if it ends at the second digit of its
+    standard error.
 
-    It is negative left of the point. Returns None without an error.
+    The result is negative if that digit is left of the decimal point, and None without an error.
     """
     return 1 - math.floor(math.log10(error)) if math.isfinite(error) and error > 0 else None
 

@@ -94,7 +94,9 @@ class SecretWords:
         self._key = derive(key, label)
 
     def of(self, first: int, n: int) -> npt.NDArray[np.uint64]:
-        """Return the words of n numbers from `first` on, uint64 (n,), uniform on [0, 2**64)."""
+        """Return the words of the n numbers first, first + 1, ..., uint64 (n,), uniform on [0,
+        2**64).
+        """
         parts = [np.empty(0, dtype=np.uint64)]
         while n:
             number, within = divmod(first, MAX_STREAM_BYTES // 8)
@@ -239,7 +241,7 @@ class PublicStream:
         return self.within(spans, spans.n.shape if shape is None else shape)
 
     def within(self, spans: Spans, shape: tuple[int, ...]) -> IntArray:
-        """Return the integers of `integers`, for spans that are used again and again."""
+        """Return what `integers` returns, for spans that were made once and are used many times."""
         words = self.words(math.prod(shape)).reshape(shape)
         offsets = words % spans.n
         if spans.is_whole is not None:

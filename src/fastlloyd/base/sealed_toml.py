@@ -52,7 +52,7 @@ def _canonical(content: dict[str, Any]) -> bytes:
 
 
 def _sealed(content: dict[str, Any], digest: str) -> bool:
-    """Return whether the content matches the digest, although this version cannot read it."""
+    """Return whether content that this version cannot read matches its digest."""
     with suppress(ValueError, RecursionError):  # endless digits, endless brackets
         return hashlib.sha256(_canonical(content)).hexdigest() == digest
     return False

@@ -17,8 +17,10 @@ _LINE: Final = re.compile(
 def decoded(data: bytes, source: object, otherwise: str) -> str:
     """Return the text of a UTF-8 file, without a byte order mark.
 
-    source : name of the file, for messages. otherwise : says what to do with a file that is not
-        text. Raises ValueError.
+    source : name of the file, for messages.
+    otherwise : sentence that says what to do with a file that is not text.
+
+    Raises ValueError.
     """
     if data.startswith(_UTF_16) or b"\0" in data[:64]:
         raise ValueError(

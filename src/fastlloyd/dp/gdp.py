@@ -204,8 +204,8 @@ def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float
 
 
 def _delta(mu: float | Fraction, epsilon: float) -> float:
-    """Return the curve rounded up to a float. Here epsilon may also be 0 or infinite, and mu
-    infinite.
+    """Return delta(epsilon) of the curve, rounded up to a float. Here epsilon may also be 0 or
+    infinite, and mu may be infinite.
     """
     if mu == 0 or math.isinf(epsilon):
         return 0.0
@@ -216,7 +216,7 @@ def _delta(mu: float | Fraction, epsilon: float) -> float:
 
 
 def _curve(mp: Any, mu: float | Fraction, epsilon: float) -> Any:
-    """Return the curve with a relative error of 2^-140.
+    """Return delta(epsilon) of the curve with a relative error of 2^-140.
 
     The result is 2^-1075 if the curve is below the smallest float. It is 1 if the curve is above
     the largest float below 1.

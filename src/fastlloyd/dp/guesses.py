@@ -16,7 +16,7 @@ _LEAST = 2.0**-20
 
 
 def near(mu_at: Callable[[float], float], delta: float) -> float:
-    """Return an approximation of the a = mu/2 - epsilon/mu at which the curve is `delta`.
+    """Return an approximation of the number a = mu/2 - epsilon/mu at which the curve is `delta`.
 
     Returns NaN if float64 has too few digits.
 
@@ -61,7 +61,7 @@ def log_odds(a: float, mu: float) -> float:
 def _mills(x: float) -> float:
     """Return Phi(-x) / phi(x) for x >= 0.
 
-    For large x the continued fraction 1/(x + 1/(x + 2/(x + ...))) is used.
+    For large x, the ratio is computed by the continued fraction 1/(x + 1/(x + 2/(x + ...))).
     """
     if x < 4:
         return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))

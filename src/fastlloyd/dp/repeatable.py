@@ -1,8 +1,9 @@
 """Refusal of noise that can be repeated, because it protects no record.
 
 `testing.repeatable_noise` permits it. Sessions, when they are made, and `central.cluster` check
-this before they add noise. The permission belongs to a context, so other threads lack it. Copies of
-the context, as in tasks and `asyncio.to_thread`, have it too, but never after the `with`.
+this before they add noise. The permission belongs to a context, so other threads do not have it.
+Copies of the context, as in tasks and `asyncio.to_thread`, also have the permission, but only until
+the `with` ends.
 """
 
 from contextvars import ContextVar

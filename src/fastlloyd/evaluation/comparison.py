@@ -78,8 +78,8 @@ def lloyd(m: Mechanism, X: Iterable[GridArray], beside: IntArray | None = None) 
 
 
 def _matching(centroids: IntArray, reference: IntArray) -> IntArray:
-    """Return the number of the centroid for each row of the reference: one to one, with the
-    smallest mean squared distance.
+    """Match centroids one to one with the rows of the reference, so that the mean squared distance
+    is smallest. Return, for each row of the reference, the index of its centroid.
     """
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist

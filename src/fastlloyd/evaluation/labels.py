@@ -26,8 +26,8 @@ BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
     """Labels of one block of records, all exact and NOT PRIVATE.
 
-    clusters : number of the nearest centroid in the scaled domain, from 0 (ties: lowest), int32
-        (n,).
+    clusters : for each record, the index of the nearest centroid in the scaled domain, from 0
+        (ties: lowest), int32 (n,).
     distances : distance from this centroid, in half widths of the scaled domain, float64 (n,).
     clipped : numbers of records and values outside the bounds.
     """

@@ -24,7 +24,8 @@ _BLOCK_CELLS = 1 << 18
 
 
 def assign(X: npt.ArrayLike, centroids: npt.ArrayLike) -> npt.NDArray[np.intp]:
-    """Return the number of the nearest centroid of every record (ties: lowest), intp (n_records,).
+    """Return, for every record, the index of the nearest centroid (ties: lowest), intp
+    (n_records,).
 
     Exact on raw data, NEVER private.
 

@@ -1,9 +1,9 @@
 """Public tumour measurements for demonstrations, with bounds.
 
-The bounds are constants. They are round numbers that follow from the measured quantities, not the
-extremes of the records. But their author knew the ranges of this data set, which has been public
-for decades, and chose bounds that include all records. So they show which form bounds have, but not
-how to find them. For other records, bounds must come from the instrument's manual or the literature
+The bounds are constants. They are round numbers that suit the measured quantities, not the extremes
+of the records. But their author knew the ranges of this data set, which has been public for
+decades, and chose bounds that include all records. So they show which form bounds have, but not how
+to find them. For other records, bounds must come from the instrument's manual or the literature
 alone, and values outside are clipped.
 """
 

@@ -114,9 +114,9 @@ class LocalRecords:
         return self.total(query)
 
     def total(self, asked: Asked, first: int = 0) -> tuple[IntArray, int]:
-        """Return the sum of `asked` over the records, and their number.
+        """Return the sum of `asked` over the records, and the number of records.
 
-        first : number of the first record, if these records are one piece of many.
+        first : position of the first record in the pass, if these records are one piece of many.
         """
         n, total = 0, np.zeros(asked.shape, dtype=np.int64)
         for block in self._blocks():
@@ -148,10 +148,10 @@ class SharedRecords:
     """Rows of persons in memory, with the interface of `AllRecords`. A row counts once for each
     share.
 
-    An answer is linear in the numbers of shares. So rows with the same number of shares form a
-    group. A group answers as records do, and its answer is multiplied by that number. The integers
-    are the same as row by row. If shares are spread evenly over a person's rows, there are at most
-    about 2**(share_bits / 2 + 1) groups.
+    An answer is a sum in which each row counts as often as it has shares. So rows with the same
+    number of shares form a group. A group answers as records do, and its answer is multiplied by
+    this number of shares. The integers are the same as row by row. If shares are spread evenly over
+    a person's rows, there are at most about 2**(share_bits / 2 + 1) groups.
 
     n : number of persons.
     """

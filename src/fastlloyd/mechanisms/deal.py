@@ -61,13 +61,14 @@ class RandomAssignment:
         self._person_key, self._row_key = (derive(key, _LABEL + of) for of in (b"persons", b"rows"))
 
     def of_records(self, first: int, n: int) -> Clients:
-        """Return the client of each of n records, from number `first` on: uint16 (n,), clients from
-        0.
+        """Return the index of the client of each of the n records first, first + 1, ..., uint16
+        (n,). Clients are counted from 0.
         """
         return _scaled(self._words.of(first, n), self.n_clients)
 
     def of_rows(self, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
-        """Return the client of each row of persons: uint16 (n,), clients from 0.
+        """Return the index of the client of each row of persons, uint16 (n,). Clients are counted
+        from 0.
 
         persons, hashes : results of `spread.person_hashes` and `spread.row_hashes`.
         numbers : result of `spread.numbers_among_equals`, int64 (n,).
@@ -92,8 +93,8 @@ def rows_of_each(persons: Words) -> IntArray:
 
 
 def counted(n_rows: IntArray, max_clients: int) -> int:
-    """Return the number of persons, where each counts once for every client that their rows can
-    reach.
+    """Return the number of persons, each counted once for every client that may have one of the
+    person's rows.
 
     n_rows : number of rows of each person, int64 (n_persons,).
 

@@ -1,9 +1,9 @@
 """Check whether a noisy answer can come from records.
 
-The check is for sums with answers and noise of other clients. It compares noisy answers with public
-numbers. The guarantee covers the noisy answers of all rounds, and everything computed from them. So
-the check is post-processing and costs no privacy. Its outcome is part of the result, and of no
-message of a run.
+The check is for sums that contain the answers and the noise of other clients. It compares noisy
+answers with public numbers. The guarantee covers the noisy answers of all rounds, and everything
+computed from them. So the check is post-processing and costs no privacy. Its outcome is part of the
+result, and of no message of a run.
 """
 
 import math

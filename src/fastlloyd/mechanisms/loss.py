@@ -72,9 +72,9 @@ def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) 
     two points of the domain are farther apart.
 
     share : share of the budget that the round spends. The noise scale is rounded up.
-    largest : largest change of a coordinate of a sum by one record. Units of the loss are the
-        finest in which a record adds at most this number. So a ring with room for the sums has room
-        for the loss.
+    largest : the most that one record can change one coordinate of a sum. The loss is measured in
+        the finest units in which a record adds at most this number. So a ring with room for the
+        sums has room for the loss.
     """
     if not settings.estimate_loss:
         return None

@@ -1,4 +1,4 @@
-"""Clustering mechanisms: each `PrivateRun` of this kind ends with centroids.
+"""Clustering mechanisms: the kind of `PrivateRun` whose result is centroids.
 
 There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's algorithms, and
 `MomentMechanism` (`moment_lloyd/mechanism.py`) for MomentLloyd. This module has their common part.
@@ -40,8 +40,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     means : means of the records nearest to each centroid, with offsets clipped to the radius,
         float64 (n_clusters, n_features).
     deviations : standard deviations of the noise in the means, of the same shape.
-    sizes : estimated number of records of each cluster, given the counts of all, float64
-        (n_clusters,).
+    sizes : number of records of each cluster, estimated from the noisy counts of all clusters,
+        float64 (n_clusters,).
     radius : length to which offsets were clipped in the last round.
     hidden : estimate, from the votes, of how far clipping moves each mean, float64 (n_clusters,
         n_features).
@@ -49,7 +49,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         radius, bool (n_clusters,).
     is_first : whether the last round was the first in which centroids moved in all directions.
     above, below : how much higher and how much lower than `means` the means without clipping may
-        lie, float64 (n_clusters, n_features). None if the answers do not tell.
+        lie, float64 (n_clusters, n_features). None if that cannot be computed from the answers.
     """
 
     means: FloatArray
@@ -91,8 +91,8 @@ class Clustering(msgspec.Struct, frozen=True):
     centroids, previous : centroids after and before the last update, int64 (n_clusters,
         n_features), grid units.
     answer : last noisy answer of a round.
-    updated : bool (n_clusters,). False if the last noisy count was too small, so that the centroid
-        stayed.
+    updated : whether each centroid was moved in the last update, bool (n_clusters,). False if its
+        noisy count was too small.
     loss : noisy loss of `centroids` in the units of `LossRound`, or None if the run has no loss.
     unit : number of grid units in one unit of the answer's sums.
     evidence : estimates from all rounds, or None if only the last answer is used.
@@ -125,7 +125,7 @@ class Clustering(msgspec.Struct, frozen=True):
         return self.of(np.argsort(~self.answer[:, -1], kind="stable"))
 
     def of(self, order: IntArray) -> Self:
-        """Return the same clustering, its clusters in this order."""
+        """Return the same clustering, with its clusters in this order."""
         return msgspec.structs.replace(
             self,
             centroids=self.centroids[order],
@@ -158,7 +158,8 @@ class ExpectedError(NamedTuple):
 
 
 class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
-    """Clustering with a privacy guarantee. Only records and noise are not determined by its fields.
+    """Clustering with a privacy guarantee. Its fields determine everything except the records and
+    the noise.
 
     `catalogue.design` makes mechanisms. Other fields are as in `PrivateRun`.
 
@@ -224,9 +225,9 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
     def result(self, state: State) -> Clustering:
         """Return the clustering that follows from the state after the last round.
 
-        Its clusters are numbered by their noisy counts in the last round, the largest first, and
-        clusters with equal counts by their numbers in the rounds. All clients confirm this order.
-        States of rounds keep the numbers that clusters began with.
+        Its clusters are numbered by their noisy counts in the last round, the largest first.
+        Clusters with equal counts keep the order that they have in the rounds. All clients confirm
+        this order. During the rounds, the numbers of clusters do not change.
         """
         return self.last_clustering(state).by_noisy_count()
 

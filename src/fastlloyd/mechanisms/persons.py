@@ -96,12 +96,12 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def shares(self) -> int:
-        """Number W of shares of every person at one client."""
+        """Number of shares that every person has at one client: W."""
         return 1 << self.weight_bits
 
     @property
     def reach(self) -> int:
-        """Number c W of shares of a person with rows at c clients."""
+        """Number of shares of a person with rows at c clients: c W."""
         return self.max_clients * self.shares
 
 

@@ -60,7 +60,8 @@ class PrivateRun(
     cache_hash=True,
     dict=True,
 ):
-    """Run in which only records and noise are not determined.
+    """Run with a privacy guarantee. Its fields determine everything except the records and the
+    noise.
 
     Neighbouring relation: `neighboring_relation`. The unit of protection is one record (one row)
     or, with `persons`, one person with all rows.
@@ -74,8 +75,7 @@ class PrivateRun(
         model.
     neighboring_relation : change between neighbours, which the guarantee covers.
     public_seed : seed of all public randomness, 64 hex digits.
-    count_bits : counts are in units of 2**-count_bits records, or of 2**-count_bits shares of a
-        person.
+    count_bits : the unit of counts is 2**-count_bits records, or 2**-count_bits shares of a person.
     rounds : rounds of the algorithm, in order. Each kind of run states their type.
     persons : persons whose rows are protected together. Answers are then in shares of a person.
         None if each row is protected alone.
@@ -161,9 +161,9 @@ class PrivateRun(
     ) -> State:
         """Return the state after round `number`, from the bytes that one client sent.
 
-        All clients have the other arguments, which are those of `advance`. The client that computed
-        the state continues from these bytes too. Raises OverflowRisk if a number is out of its
-        range.
+        `data` is these bytes. The other parameters are those of `advance`, and all clients have
+        them. The client that computed the state also continues from the bytes. Raises OverflowRisk
+        if a number is out of its range.
         """
         raise NotImplementedError
 
@@ -253,7 +253,7 @@ class PrivateRun(
         return tuple(Part(n_columns=n, scale=scale, bound=bound) for n, scale, bound in each)
 
     def shape(self, round: Round) -> tuple[int, int]:
-        """Return the numbers of rows and columns of a round's answer."""
+        """Return the number of rows and the number of columns of a round's answer."""
         return self.question(round).shape
 
     def releases_of(

@@ -144,7 +144,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     def _become_ints(self, *names: str) -> None:
         """Convert integers of NumPy to Python's.
 
-        Integers of NumPy would wrap around in the planner's exact arithmetic.
+        In the planner's exact arithmetic, integers of NumPy would wrap around.
         """
         for name in names:
             if (number := getattr(self, name)) is not None:
@@ -191,9 +191,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def planned_mu(self) -> float | None:
-        """The `mu` of one person at one client, with which the noise must be compared.
-
-        A person at c clients has c times this mu. None without Gaussian noise.
+        """The mu of one person at one client, with which the noise must be compared. The mu of a
+        person at c clients is c times as large. None without Gaussian noise.
         """
         return None if self.mu is None else self.mu / max_clients(self.persons)
 
@@ -237,8 +236,8 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
     initialization : search method for initial centroids, or None for the preset's.
     min_count : smallest noisy count of a centroid that moves, or None for the preset's.
     estimate_loss : whether the loss is estimated.
-    loss_share : share of mu^2 (of epsilon with Laplace noise) for the loss, or None for
-        `loss.planned_share`.
+    loss_share : share of the budget for the loss, or None for `loss.planned_share`. The budget is
+        mu^2, or epsilon with Laplace noise.
     bounds_digest : digest of the mechanism that found the bounds within the same budget, 64 hex
         digits, or None.
 

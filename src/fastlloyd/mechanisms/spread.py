@@ -1,18 +1,19 @@
 """Division of a person's shares over the rows.
 
 A person with m rows and W shares gives each row floor(W / m) shares, and the first W mod m rows one
-more. (If m > W, the first W rows have one share each.) The order of the rows is by a hash of the
-person, the row and the row's number among equal rows of the person. So the division depends only on
-the multiset of the person's own rows. The order of the file and the other persons do not matter.
-Equal values of different persons have different hashes, so no value comes first for all persons.
+more. (If m > W, the first W rows have one share each.) The rows are sorted by a hash. It is
+computed from the person, the row, and the row's index among equal rows of the person. So the
+division depends only on the multiset of the person's own rows. The order of the file and the other
+persons do not matter. Equal values of different persons have different hashes, so no value comes
+first for all persons.
 
-Privacy needs two things of the hash (docs/proofs/persons.md). First, different persons must have
-different hashes, for which 128 bits of BLAKE2b suffice. Second, no party may be able to make many
-different rows of a person with equal hashes. Such rows are taken for equal rows. Removing one would
-change the numbers of the others, which would then exchange shares. The key of the hash is public,
-so plain arithmetic does not suffice, but 64 bits of BLAKE2b do. Two rows with the same hash move no
-more shares than other rows. Equal rows are numbered by plain arithmetic on whole arrays, as in
-SplitMix64 (Steele, Lea and Flood 2014).
+Privacy needs two properties of the hash (docs/proofs/persons.md). First, different persons must
+have different hashes, for which 128 bits of BLAKE2b suffice. Second, no party may be able to make
+many different rows of a person with equal hashes. Such rows are taken for equal rows. If one of
+them is removed, the indices of the others change, and they exchange shares. The key of the hash is
+public, so plain arithmetic does not suffice, but 64 bits of BLAKE2b do. Two rows with the same hash
+move no more shares than other rows. Equal rows are numbered by plain arithmetic on whole arrays, as
+in SplitMix64 (Steele, Lea and Flood 2014).
 """
 
 import hashlib
@@ -89,11 +90,11 @@ def hashed(rows: Words, key: bytes = b"") -> Words:
 def numbered_hashes(hashes: Words, numbers: IntArray) -> Words:
     """Return the sort key of each row, uint64 (n,).
 
-    A SplitMix64 generator begins with the row's hash. Its output with the row's number, from 0, is
-    the sort key.
+    The sort key of a row with index i among equal rows is output i of a SplitMix64 generator whose
+    seed is the row's hash.
 
     hashes : hashes of the rows, uint64 (n,).
-    numbers : number of each row among the rows of its person with the same hash, int64 (n,).
+    numbers : index of each row among the rows of its person with the same hash, from 0, int64 (n,).
     """
     state = numbers.view(np.uint64) + np.uint64(1)
     state *= _STEP
@@ -147,7 +148,7 @@ def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int
 
 
 def numbered(words: Words) -> IntArray:
-    """Return the number of each row of words among the different rows, int64 (n,), from 0.
+    """Number the different rows of words from 0. Return the number of each row, int64 (n,).
 
     words : words (n, m), in which equal rows are adjacent.
     """
@@ -163,9 +164,9 @@ def ranks(values: NDArray[Any]) -> IntArray:
 
 
 def numbers_among_equals(persons: Words, hashes: Words) -> IntArray:
-    """Return the number of each row among the rows of its person with the same hash, int64 (n,).
+    """Return the index of each row among the rows of its person with the same hash, int64 (n,).
 
-    Rows are numbered from 0, in their order.
+    Indices begin at 0 and follow the order of the rows.
     """
     order = np.lexsort((hashes, *persons.T[::-1]))
     found = np.empty(len(order), dtype=np.int64)

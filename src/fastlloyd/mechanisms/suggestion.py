@@ -41,7 +41,7 @@ _LABEL = b"fastlloyd/v1/clearest-split"
 
 
 class NoisyVotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Noisy numbers of records near public or released points.
+    """Noisy votes: for each of some public or released points, how many records are nearest to it.
 
     places : points, float64 (m, r).
     votes : noisy number of records that are nearest to each point, float64 (m,).
@@ -104,7 +104,9 @@ def clearest_split(noisy: NoisyVotes | None, n_clusters: int, seed: PublicSeed) 
 
 
 def sure_places(noisy: NoisyVotes) -> IntArray:
-    """Return the numbers of the places with votes clearly above the noise, the most votes first."""
+    """Return the indices of the places whose votes are clearly above the noise, the most votes
+    first.
+    """
     sure = np.flatnonzero(noisy.votes > SURE * noisy.deviation)
     return sure[np.argsort(-noisy.votes[sure], kind="stable")[:MOST_PLACES]]
 
@@ -115,7 +117,7 @@ def one_gaussian(noisy: NoisyVotes, which: IntArray, draws: Draws) -> NoisyVotes
     The Gaussian has the mean, the covariance and the number of records of the votes for some
     places.
 
-    which : numbers of these places.
+    which : indices of these places.
     """
     points, votes = noisy.places[which], noisy.votes[which]
     n = noisy.votes.sum() * (votes.sum() / noisy.votes[sure_places(noisy)].sum())
@@ -147,7 +149,7 @@ def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
     The records are assumed to fill a cube that reaches half-way to the next place. Without this
     extent, a clustering with one cluster for each place would have the largest silhouette.
 
-    which : numbers of the places.
+    which : indices of the places.
     """
     squares = np.einsum("ij,ij->i", places, places)
     squared = squares[which, np.newaxis] - 2 * places[which] @ places.T + squares
@@ -158,13 +160,14 @@ def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
 def _groups(
     noisy: NoisyVotes, which: IntArray, n_tried: int, draws: Draws
 ) -> list[IntArray] | None:
-    """Return the numbers of the places of each group, or one group if no split is clear.
+    """Return the groups of the clearest split, each as the indices of its places, or one group if
+    no split is clear.
 
     Splits into 2 to `n_tried` groups are tried. Returns None if the votes cannot tell. This is so
     with too few places, or if `n_tried` groups have the largest silhouette, because more groups may
     have a larger one.
 
-    which : numbers of the places to split.
+    which : indices of the places to split.
     """
     points, votes = noisy.places[which], noisy.votes[which]
     extents = squared_extents(noisy.places, which)

@@ -179,7 +179,8 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated error of each centroid, and whether the estimate is reliable.
 
     errors : standard errors of the centroids in original units, float64 (n_clusters, n_features).
-        NaN for a centroid that stayed. `Mechanism.promise` states what two standard errors cover.
+        NaN for a centroid that was not moved. `Mechanism.promise` states what two standard errors
+        cover.
     status : status of each cluster.
     radius : R of the promise in original units, float64 (n_features,), or None without an R.
     beyond : how far the mean may lie beyond the interval of two standard errors, float64
@@ -250,9 +251,9 @@ def typical_error(
 ) -> float:
     """Return the median of the relative errors (`relative_errors`).
 
-    The error of a centroid that stayed counts as infinite. So does that of a cluster with few
-    records, if the mechanism divides by noisy counts as they are. If the noise in counts hides not
-    even one record, the error of an empty cluster's centroid counts as 0.
+    The error of a centroid that was not moved counts as infinite. The error of a cluster with few
+    records also does, if the mechanism divides by noisy counts as they are. If the noise in counts
+    is smaller than one record, the error of an empty cluster's centroid counts as 0.
     """
     ratios = np.nan_to_num(relative_errors(mechanism, accuracy.errors))
     stayed = np.array([each is Status.STAYED for each in accuracy.status])
@@ -326,7 +327,8 @@ def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
 def _is_moving(move: _Move, seen: Evidence) -> BoolArray:
     """Return whether each centroid may still move, bool (n_clusters,).
 
-    It may if noise does not explain the last move, and the move is too long to be the last one.
+    A centroid may still move if noise does not explain its last move, and this move is too long to
+    be the last one.
     """
     least = (FIRST_MOVED if seen.is_first else MOVED) * seen.radius
     moving: BoolArray = move.unlikely > chi_squared_quantile(move.asked.shape[1], BY_CHANCE)

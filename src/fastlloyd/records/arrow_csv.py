@@ -3,8 +3,9 @@
 Both parsers round to the nearest float64. But Arrow's parser accepts text after a closing quotation
 mark, line breaks within marks, and cells of any length. It also accepts bytes that are not UTF-8,
 and a byte order mark at the start of a chunk. So text with any of these goes to Python's parser.
-Arrow's result counts only if every cell is a finite number, or is missing in a form that Arrow
-knows while such records are dropped. Python's parser removes spaces before an id.
+Arrow's result is used only if every cell is a finite number, or is missing in a form that Arrow
+knows. The latter only if records with missing cells are dropped. Python's parser removes spaces
+before an id.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ class ArrowText:
 
     delimiter : separator of cells.
     width : number of columns of the text, at least 2.
-    chosen : numbers of the columns to read.
+    chosen : positions of the columns to read.
     missing : treatment of missing cells.
-    unit : number of the column of ids, or None.
-    texts : those of the chosen columns that are read as text.
+    unit : position of the column of ids, or None.
+    texts : positions of the chosen columns that are read as text.
     notation : notation of numbers and missing cells, without a mark of thousands.
     """
 
@@ -179,9 +180,9 @@ class ArrowText:
     def _is_plain(self, chunk: bytes) -> bool:
         """Return whether both parsers split the chunk alike.
 
-        They do if it is UTF-8, no cell is too long, and every quotation mark is in its place. The
-        search checks windows of text. A cell that is too long would fill a window, which then has
-        no separator.
+        They do if the chunk is UTF-8, no cell is too long, and every quotation mark is in its
+        place. The search for long cells checks windows of text: a cell that is too long would fill
+        a window, which then has no separator.
         """
         try:
             if not chunk.isascii() and chunk.decode().startswith("\ufeff"):

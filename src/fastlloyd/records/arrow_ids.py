@@ -71,7 +71,9 @@ def texts_in(array: Any) -> TextIds:
 
 
 def _stored(array: Any, dtype: np.dtype[Any], n: int) -> npt.NDArray[Any]:
-    """Return n numbers as they are in memory: numbers of the array, or positions of its texts."""
+    """Return the first n numbers in the memory of an array: its integers, or the positions at which
+    its texts begin.
+    """
     return (
         np.frombuffer(array.buffers()[1] or b"", dtype, n, array.offset * dtype.itemsize)
         if n

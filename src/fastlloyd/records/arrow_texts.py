@@ -1,4 +1,4 @@
-"""Columns of Arrow as they are: numbers, text, categories of either, and dates."""
+"""Columns of Arrow without conversion: numbers, text, categories of numbers or text, and dates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_texts(kind: Any, name: str, source: str) -> None:
 def own_cells(
     array: Any, name: str, source: str, words: frozenset[str] = frozenset()
 ) -> RealArray | TextCells | DayCells:
-    """Return the cells of an Arrow array as what they are: numbers, text or dates.
+    """Return the cells of an Arrow array as numbers, text or dates, whichever they are.
 
     name : name of the column in messages.
     words : as in `TextCells.of`.

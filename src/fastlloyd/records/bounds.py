@@ -55,8 +55,8 @@ def parse_bounds(
         table [bounds] of the file has `name = [lo, hi]` or `name = {lower = lo, upper = hi}`.
     columns : names of the features.
     others : names of columns that are not used. Bounds may be stated for them too, so that one list
-        of bounds serves every choice of columns. None if no table has them. Then a file with all of
-        `columns` may have any other names.
+        of bounds serves every choice of columns. None if there is no table with other columns. Then
+        a file with bounds for all of `columns` may have any other names.
 
     Raises DataError unless every column has two finite numbers, the lower one first. Also raises
     DataError for an unknown name.
@@ -205,7 +205,7 @@ def _pair(
 
 
 def _by_label(pair: tuple[Any, Any], columns: Sequence[str] | None) -> tuple[Any, Any]:
-    """Return both ends, with labelled ends in the order of the columns.
+    """Return the lower and the upper ends. Ends with labels are put in the order of the columns.
 
     Raises DataError for labels that are not columns.
     """
@@ -241,8 +241,8 @@ def _reordered(labels: Sequence[Any], values: Sequence[Any], columns: Sequence[s
 
 
 def _ends(given: Any, length: int) -> npt.NDArray[np.float64]:
-    """Return one end of the bounds, float64 (length,), given as one number or as one for each
-    feature.
+    """Return one end of the bounds, float64 (length,). It is given as one number for all features,
+    or one for each feature.
 
     Raises ValueError for anything else, and for text.
     """

@@ -35,10 +35,11 @@ class Notation(NamedTuple):
         return is_number(self.in_python([cell])[0]) and not self.is_missing(cell)
 
     def in_python(self, cells: Sequence[str]) -> Sequence[str]:
-        """Return the cells in Python's notation: "nan" for a stated word for a missing value.
+        """Return the cells in Python's notation, with "nan" for a word that the layout states for a
+        missing value.
 
-        Text that is a number in Python alone, such as 1.5 where decimals have commas, becomes text
-        that is none.
+        Text that is a number only in Python's notation, such as 1.5 in a file with decimal commas,
+        becomes text that is no number.
         """
         if self.words:
             cells = ["nan" if cell.strip().lower() in self.words else cell for cell in cells]
@@ -85,9 +86,9 @@ def is_number(cell: str) -> bool:
 def has_digits(cell: str) -> bool:
     """Return whether the cell is a number in digits, in whatever notation, and not Inf or NaN.
 
-    Only such a cell tells that a first line is a record: Na, Inf and null can be names of columns.
-    All notations must agree on it. Otherwise `1,5;2,5` would be a record with decimal commas, and a
-    header with decimal points.
+    Only such a cell shows that a first line is a record, because Na, Inf and null can be names of
+    columns. The result is the same for all notations. Otherwise `1,5;2,5` would be a record with
+    decimal commas, but a header with decimal points.
     """
     return bool(_DIGITS.fullmatch(cell.strip()))
 

@@ -103,7 +103,7 @@ class DelimitedFile(Reader):
                 at_the_end.pop_all()
 
     def _set(self, trial: Trial, unit: str | None) -> None:
-        """Set the columns and the reading that the trial has left. Raises DataError."""
+        """Set the columns and the reading of the one trial that is left. Raises DataError."""
         names = trial.first.names
         self._reading, self._is_header = trial.reading, trial.first.is_header
         self._notation = trial.reading.notation
@@ -167,7 +167,7 @@ class DelimitedFile(Reader):
         )
 
     def _begin(self, source: Iterator[bytes]) -> tuple[Iterator[bytes], RowSplitter, Iterator[Row]]:
-        """Return the further chunks, the parser, and the records of the first chunk."""
+        """Return the chunks after the first one, the parser, and the records of the first chunk."""
         coming, parser = begun(self._path, self._reading, self._layout, source)
         rows = parser.of(coming)
         if self._is_header:
@@ -265,7 +265,9 @@ class DelimitedFile(Reader):
         return numbers.reshape(len(rows), len(taken))
 
     def _is_barred(self, rows: Sequence[Sequence[str]]) -> bool:
-        """Return whether a cell of a table of one column could be several cells."""
+        """Return whether, in a table of one column, a cell contains a character that could separate
+        cells.
+        """
         barred = self._reading.barred
         return bool(barred) and any(mark in cell for (cell, *_) in rows for mark in barred)
 

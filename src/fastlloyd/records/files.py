@@ -80,7 +80,7 @@ def find(source: str) -> States:
 def is_pattern(source: str) -> bool:
     """Return whether a path is a pattern for other paths.
 
-    It is if it contains *, ? or [, and no file has this name.
+    A path is a pattern if it contains *, ? or [, and no file has this name.
     """
     return glob.has_magic(source) and (stores.is_address(source) or not os.path.lexists(source))
 

@@ -1,4 +1,6 @@
-"""First line of a text file: names of the columns, a record, or not clear."""
+"""Judgement about the first line of a text file: it names the columns, is a record, or is not
+clear.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def misplaced(first: FirstLine, used: Sequence[int]) -> FirstLine:
 
 
 def _counts(names: Sequence[str], below: Sequence[Sequence[str]]) -> str:
-    """Return the doubt about a first line of numbers that may be names, or ""."""
+    """Return the doubt about a first line of numbers that may be names of columns, or "" without a
+    doubt.
+    """
     d = len(names)
     if not all(name.isascii() and name.isdigit() for name in names):
         return ""
@@ -124,7 +128,7 @@ def check_header(first: FirstLine, path: str, line: int) -> None:
 def shape_fault(lines: Sequence[tuple[int, list[str]]]) -> str:
     """Return the reason why the first row is shorter than all rows below, or "".
 
-    lines : number of the line and cells of the first rows.
+    lines : for each of the first rows, its line number and its cells.
     """
     (_, first), *others = [row for row in lines if any(row[1])] or [(0, [])]
     widths = {len(cells) for _, cells in others}

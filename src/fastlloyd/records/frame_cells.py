@@ -1,4 +1,4 @@
-"""Cells of a data frame's columns as what they are: numbers, text or dates.
+"""Cells of a data frame's columns as numbers, text or dates, whichever they are.
 
 Types decide, never the value of a cell. No package but that of the data frame is needed.
 """
@@ -87,7 +87,9 @@ def _of_categories(
 def _of_objects(
     cells: Sequence[Any], name: str, source: str, words: frozenset[str]
 ) -> RealArray | TextCells | DayCells:
-    """Return the cells of a column of objects, whose types tell its content."""
+    """Return the cells of a column of Python objects. The types of the objects decide whether they
+    are numbers, text or dates.
+    """
     gone = {kind for kind in set(map(type, cells)) if kind.__name__ in (*GONE, "NaTType")}
     kinds = set(map(type, cells)) - gone
     if any(issubclass(kind, float) for kind in kinds) and all(

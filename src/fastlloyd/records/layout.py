@@ -117,7 +117,7 @@ def readings(layout: Layout, path: str) -> list[Reading]:
 
 
 def alone(layout: Layout) -> Reading:
-    """Return the reading of a file of one column, which no separator fits.
+    """Return the reading of a file of one column. No separator is in such a file.
 
     If the decimal mark is not stated, it is a point.
     """

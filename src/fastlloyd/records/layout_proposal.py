@@ -1,4 +1,4 @@
-"""LayoutProposal of a layout from the first lines of a text file, for its owner to check.
+"""Proposal of a layout, made from the first lines of a text file, for its owner to check.
 
 Only this module lets the majority of lines decide about a layout, and tries another encoding if
 UTF-8 fails. A proposal depends on records. So it is written down in a recipe for the owner to
@@ -110,7 +110,9 @@ def _first_lines(path: str, encoding: str) -> list[str]:
 def _separated(
     lines: Sequence[str], path: str, doubts: list[str]
 ) -> tuple[str, list[tuple[int, list[str]]]]:
-    """Return the separator that gives most lines the same number of cells, and the rows."""
+    """Return the separator that gives the most lines the same number of cells, and the rows that it
+    makes.
+    """
     stated = readings(Layout(), path)[0]
     found = dict[str, list[tuple[int, list[str]]]]()
     scores = dict[str, tuple[int, float, int]]()
@@ -136,7 +138,7 @@ def _separated(
 
 
 def _rows(lines: Sequence[str], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line of each row that is not blank, and its cells."""
+    """Yield, for each row that is not blank, the line number of its first line, and its cells."""
     reader, before = csv.reader(lines, delimiter=separator, skipinitialspace=separator != " "), 0
     with suppress(csv.Error):
         for cells in reader:
@@ -146,7 +148,7 @@ def _rows(lines: Sequence[str], separator: str) -> Iterator[tuple[int, list[str]
 
 
 def _table(rows: Sequence[tuple[int, list[str]]], doubts: list[str]) -> tuple[int, int]:
-    """Return the number of cells of most rows, and the number of lines above the table."""
+    """Return the number of cells that most rows have, and the number of lines above the table."""
     widths = Counter(len(cells) for _, cells in rows)
     width = max(widths, key=lambda each: (widths[each], each))
     first = next(number for number, cells in rows if len(cells) == width)

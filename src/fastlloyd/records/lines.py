@@ -67,7 +67,7 @@ class _Decoded:
         self._decoder = codecs.getincrementaldecoder(encoding)("strict")
 
     def read1(self, size: int) -> bytes:
-        """Return the text of the next bytes, at least one byte before the end."""
+        """Return the text of the next bytes: at least one byte, or none at the end of the file."""
         while True:
             arrived = self._stream.read1(size)
             try:

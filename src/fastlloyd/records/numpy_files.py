@@ -57,7 +57,9 @@ class _Array:
 
     @property
     def wide(self) -> type[np.float32 | np.float64]:
-        """Float32 if it represents every value exactly, otherwise float64."""
+        """Type of the array's blocks: float32 if it represents every value exactly, otherwise
+        float64.
+        """
         return np.float32 if np.can_cast(self.dtype, np.float32) else np.float64
 
     def check(self, what: str) -> None:

@@ -60,7 +60,7 @@ def rows_of_persons(file: RecordFile, using: Using) -> Iterator[FloatArray]:
 def records_of_persons(
     file: RecordFile, using: Using
 ) -> tuple[FloatArray, npt.NDArray[np.int64], list[bytes]]:
-    """Return the record of each person, the number of each row's person, and the ids.
+    """Return the record of each person, the index of each row's person, and the id of each person.
 
     A record that a gap drops has NaN. The parameters and errors are those of `persons_of`.
     """
@@ -91,7 +91,7 @@ def _all_rows(file: RecordFile) -> tuple[list[FloatArray], Ids]:
 
 
 def _numbered(texts: list[bytes]) -> tuple[npt.NDArray[np.int64], list[bytes]]:
-    """Return the number of each row's person, and the id of each person."""
+    """Return the index of each row's person, and the id of each person."""
     numbers: dict[bytes, int] = {}
     persons = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
     return persons, list(numbers)

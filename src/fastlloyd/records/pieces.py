@@ -101,7 +101,7 @@ class Piece:
     text_columns : names of the chosen columns that are read as text.
     recipe : recipe whose features the records have, or None for the columns as they are.
     layout : what is stated about the format of a text file.
-    has_fixed_separator : as of `Reader`, after the piece was opened.
+    has_fixed_separator : as in `Reader`, known after the piece was opened.
     """
 
     path: str

@@ -148,7 +148,9 @@ def _pieces(whole: Piece, states: files.States) -> list[Piece]:
 
 
 def _as_it_is(piece: Piece) -> Piece:
-    """Return a piece with its columns of numbers, for the names of all columns."""
+    """Return a piece that is opened with all its columns of numbers, so that the names of all
+    columns become known.
+    """
     return replace(piece, columns=NUMERIC, unit=None, text_columns=frozenset(), recipe=None)
 
 
@@ -176,9 +178,8 @@ def _check_no_lake(paths: Iterable[str]) -> None:
 
 
 def _around(folder: str) -> list[str]:
-    """Return the folder and the folders that contain it.
-
-    Folders whose names state a column are left out, because they are parts of a table.
+    """Return a folder and all folders that contain it. Folders whose names state a column are left
+    out, because they are parts of a table.
     """
     if stores.is_address(folder):
         scheme, _, rest = folder.partition("://")

@@ -32,8 +32,8 @@ class FrameRecords(NamedTuple):
     """Records of a table in memory.
 
     values : features of each record, float64 (n_records, n_features).
-    of_rows : number of the record of each row of the table, from 0, int64 (n_rows,), or -1 if a
-        gap drops the record.
+    of_rows : for each row of the table, the index of its record, from 0, int64 (n_rows,). It is -1
+        if the record was dropped because of a missing cell.
     ids : id of the person of each record, or None.
     columns : names of the features.
     """
@@ -54,7 +54,7 @@ class FrameRecords(NamedTuple):
         """Return the value of each row's record, (n_rows, ...).
 
         values : value of each record, (n_records, ...).
-        gone : value of a row without a record.
+        gone : value for each row whose record was dropped.
         """
         found = np.full((len(self.of_rows), *values.shape[1:]), gone, dtype=values.dtype)
         there = self.of_rows >= 0
@@ -129,7 +129,10 @@ class _Cells(Reader):
 
 
 def _columns(X: Any, of_array: Sequence[str], source: str, *names: str) -> list[FrameColumn]:
-    """Return the columns of these names. of_array : names of the columns of an array."""
+    """Return the columns of a table.
+
+    of_array : names of the columns if the table is an array.
+    """
     frame = frame_of(X)
     columns = _of_array(X, of_array, source) if frame is None else columns_of(frame)
     known = [str(each.name) for each in columns]

@@ -1,7 +1,8 @@
 """Proposal of a recipe from the first rows of a file, for its owner to check and complete.
 
-Types and layout are proposed from records here, and nowhere else. A proposal is written down and
-stated, and the guarantee of a run takes it as given. No proposal contains a value of a cell.
+Only this module and `layout_proposal` propose something from records. The owner checks a proposal
+and writes it down. A run's guarantee takes the recipe as given, so it does not cover the proposal.
+No proposal contains a value of a cell.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _FEW_PERSONS = 8  # rows from which distinct whole numbers look like ids
 
 
 class CellKind(enum.Enum):
-    """Kind of a column, as its first cells look."""
+    """Kind of a column, judged by its first cells."""
 
     NUMBER = "numbers"
     LIMIT = 'numbers, some of them "below a limit"'

@@ -53,7 +53,7 @@ class RecordFile:
         before the first pass.
     n_ahead : number of blocks that another thread reads ahead.
     unit : name of the column of the ids, which every block then has, or None without ids.
-    has_fixed_separator : as of `Reader`, of all files.
+    has_fixed_separator : as in `Reader`, for all files together.
 
     reader : reader of the first piece.
     states : states of all files of the source before any was opened.
@@ -216,7 +216,11 @@ class RecordFile:
         return place if self._path(index) == self.source else f"{self._path(index)}, {place}"
 
     def _row(self, record: int) -> int:
-        """Return the number in the source of the kept record with number `record`."""
+        """Return the position in the source, counted with dropped records, of a record that was
+        kept.
+
+        record : number of the record among those kept.
+        """
         for first, block in self._pass():
             kept = np.flatnonzero(~np.isnan(np.asarray(block)).any(axis=1))
             if record <= len(kept):
@@ -225,8 +229,8 @@ class RecordFile:
         raise AssertionError("a record that was kept is not in the source")
 
     def _stands(self, row: int) -> tuple[int, int]:
-        """Return the number of the piece that has a record of the last pass, and the record's
-        number in it.
+        """Return the index of the piece in which a record of the last pass is, and the record's
+        position in this piece.
         """
         index = bisect_right(self._begins, row - 1) - 1
         return index, row - self._begins[index] + (self.pieces[index].before if self.pieces else 0)
@@ -244,9 +248,9 @@ class RecordFile:
     def _pass(self, *, cells: Literal[True]) -> Iterator[tuple[int, CellBlock]]: ...
 
     def _pass(self, *, cells: bool = False) -> Iterator[tuple[int, Any]]:
-        """Yield the number of the first record of each block, and the block, in one pass.
+        """Yield, for each block of one pass, the number of its first record and the block.
 
-        cells : yield the blocks of `Reader.cells`, otherwise those of `Reader.blocks`.
+        cells : whether to yield the blocks of `Reader.cells` instead of those of `Reader.blocks`.
         """
         self.check_unchanged()
         n, begins = 0, list[int]()

@@ -141,7 +141,7 @@ class Table:
         yield self.values
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """Yield 1, the number of the first record, and all records in one block."""
+        """Yield one pair: 1 (the number of the first record), and all records in one block."""
         yield 1, with_ids(self.values, self.ids)
 
     def check(self, _block: object, _first: int, /) -> None:

@@ -1,4 +1,6 @@
-"""Chosen columns as text: distinct texts with a code for each record, beside columns of numbers."""
+"""Columns of text: their distinct texts, and for each record the position of its text among
+them.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +49,10 @@ class TextCells:
         codes: npt.NDArray[Any],
         words: frozenset[str] = frozenset(),
     ) -> TextCells:
-        """Return the cells that codes stand for.
+        """Return the column with these distinct cells.
 
         cells : distinct cells, as they stand in a file, or None for a missing cell.
-        codes : position of each record's cell, or -1 for a missing cell.
+        codes : for each record, the position of its cell in `cells`, or -1 for a missing cell.
         words : as in `of`.
         """
         places: dict[str, int] = {}
@@ -73,7 +75,8 @@ class TextCells:
     def mapped(
         self, value_of: Callable[[str], float | None]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Return a number for each record, (n,), and which records have a text without one, (n,).
+        """Return a number for each record, (n,), and whether each record has a text without a
+        number, (n,).
 
         A record without a number has NaN, and so has a missing cell, which the second array does
         not mark.

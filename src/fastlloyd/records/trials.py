@@ -131,9 +131,11 @@ class Trial:
             self.check()
 
     def _may_be_a_record(self) -> bool:
-        """Doubt a header without the chosen columns if, as a record, it has gaps in them.
+        """Note a doubt about a header that lacks the chosen columns, if it would be a record with
+        missing cells there.
 
-        Below another record it would be one, so this reading must compete.
+        Below another record this line would be read as a record. So this reading stays in the
+        trial.
         """
         wanted, names = self._wanted, numbered(self.width)
         if wanted.layout.header is not None or wanted.columns is NUMERIC:
@@ -234,13 +236,14 @@ class Trial:
         )
 
     def forget(self) -> None:
-        """Let go of the chunks that other trials still read."""
+        """Drop the references to chunks, which other trials may still read."""
         self._coming, self._rows = iter(()), iter(())
 
     def advance(self, *, by_decimals: bool) -> None:
         """Go to the next chunk.
 
-        by_decimals : only a number with a decimal mark can still make a difference.
+        by_decimals : whether only a number with a decimal mark can still decide between the
+            readings.
         """
         for chunk in self._coming:
             if by_decimals and not _has_decimals(chunk):
@@ -383,7 +386,7 @@ def _split(lines: Sequence[str], separator: str) -> list[Row]:
 
 
 def _only(path: str, left: Sequence[Trial], trials: Sequence[Trial]) -> Trial:
-    """Return the trial that is left, or the one of all that fitted most rows.
+    """Return the trial that is left, or, if none is left, the trial that fitted the most rows.
 
     Raises DataError if trials with different separators are left.
     """

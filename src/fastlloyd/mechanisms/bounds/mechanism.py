@@ -81,7 +81,7 @@ class FoundBounds(msgspec.Struct, frozen=True):
         )
 
     def missing(self, outer: Domain) -> list[str]:
-        """Return the names of the features that keep the outer range."""
+        """Return the names of the features that keep the outer range as their bounds."""
         return [
             name
             for name, found in zip(outer.features, self.found.tolist(), strict=True)

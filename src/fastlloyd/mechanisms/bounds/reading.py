@@ -2,11 +2,11 @@
 
 All comparisons are between integers, so every machine has the same result.
 
-A node counts as occupied if its noisy count exceeds the threshold for noise. Consider the occupied
-nodes without an occupied child. They span an interval, with one more node of the same size on
-either side. The interval is accepted if noise can explain the counts outside. Otherwise the next
-attempt uses one level less, down to the eight nodes of the first level. Fewer levels are also tried
-to include the last few records, unless the interval would become much wider.
+A node counts as occupied if its noisy count exceeds the threshold for noise. Each occupied node
+without an occupied child is widened by one node of the same size on either side. All of these nodes
+together span an interval. The interval is accepted if noise can explain the counts outside.
+Otherwise the next attempt uses one level less, down to the eight nodes of the first level. Fewer
+levels are also tried to include the last few records, unless the interval would become much wider.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ class Thresholds:
 
 
 def _up(mp: Any, value: Any) -> int:
-    """Return the smallest integer that is at least a number of 50 digits."""
+    """Return the smallest integer that is not below `value`, a number with 50 digits."""
     return int(mp.ceil(value))
 
 

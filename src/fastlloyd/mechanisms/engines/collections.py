@@ -144,7 +144,7 @@ def _engine() -> Engine:
 
 
 class HereEngine(Engine):
-    """Engine that computes partitions one after the other in this process, without a cluster."""
+    """Engine without a cluster, which computes partitions one after the other in this process."""
 
     name = "this process"
     kept_bytes = 1 << 28

@@ -23,12 +23,13 @@ class Engine(Protocol):
     def map(
         self, function: Callable[[Any], Result], pieces: Sequence[Any]
     ) -> Iterator[tuple[int, Result] | None]:
-        """Yield, in any order, the number of each piece from 0 and the result of `function` for it.
+        """Yield, in any order, the index of each piece (from 0) and the result of `function` for
+        it.
 
         None is yielded if no result arrived for a while, so that the caller may give up. The
         function is a callable made of plain data, and raises no error. If a worker dies, another
-        one may call the function again for the same piece. Only one result of each piece counts.
-        Raises EngineError.
+        one may call the function again for the same piece. Only one result of each piece is
+        yielded. Raises EngineError.
         """
         ...
 

@@ -98,8 +98,8 @@ class LocalEngine:
 class _Kept(NamedTuple):
     """Handle of the result function(piece), which one process keeps.
 
-    number : number of the result among all kept results.
-    worker : number of the process.
+    number : index of the result among all kept results.
+    worker : index of the process.
     """
 
     number: int
@@ -124,7 +124,9 @@ class _Worker:
         return cls(process, ours)
 
     def received(self, name: str) -> Any:
-        """Return the next message of the process. Raises EngineError if the process has ended."""
+        """Return the next message that the process sent. Raises EngineError if the process has
+        ended.
+        """
         try:
             return self.connection.recv()
         except (EOFError, OSError):

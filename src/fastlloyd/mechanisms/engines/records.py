@@ -128,8 +128,8 @@ class EngineRecords:
         return self.look(asked)[:2]
 
     def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
-        """Return the sum of `asked` over the records, their number, and the sum of `summarize` over
-        all blocks.
+        """Return the sum of `asked` over the records, the number of records, and the sum of
+        `summarize` over all blocks.
 
         With `summarize`, all records are read again. Raises DataError if the source changed between
         two passes, or contains no records.
@@ -175,7 +175,7 @@ class EngineRecords:
     def _keep(self, make: MakeGrid, cells: Iterable[tuple[int, int]]) -> None:
         """Let the workers keep parts as grid points, as long as there is room.
 
-        cells : number and largest number of cells of each part to keep.
+        cells : for each part to keep, its index and the largest number of its cells.
         """
         fitting = list[int]()
         for number, most in cells:
@@ -187,7 +187,7 @@ class EngineRecords:
             self._places[number] = place
 
     def _tallies(self, ask: Ask) -> Iterator[tuple[int, Tally]]:
-        """Yield the number and the tally of each part, once."""
+        """Yield each part's index and tally, once."""
         left, of = set(range(len(self._places))), len(self._places)
         self._report(0, of)
         for came in self._engine.map(ask, self._places):

@@ -62,7 +62,7 @@ class Partition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """Partition that is a piece of one or more files."""
+    """Partition that is a piece of a file or of several files."""
 
     number: int
     piece: Piece
@@ -74,7 +74,8 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Numbers of clipped and dropped records of a part, and its summary (see `Summary`).
+    """Findings about a part: the numbers of its clipped and of its dropped records, and its summary
+    (see `Summary`).
 
     The sum of two findings belongs to both parts together.
     """
@@ -193,7 +194,8 @@ class MakeGrid(_OfPart):
 class Ask(_OfPart):
     """Task that evaluates a sum over kept grid points, or over a part that the worker reads.
 
-    firsts : number of the first record of each part, or () if the records were not counted yet.
+    firsts : position of the first record of each part among all records, or () before the records
+        are counted.
     """
 
     asked: Asked = field(repr=False)

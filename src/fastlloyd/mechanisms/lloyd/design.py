@@ -83,7 +83,7 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
 
 
 def _rounds(s: Settings[Algorithm], T: int, share: Fraction) -> tuple[tuple[LloydRound, ...], int]:
-    """Return T rounds, and the largest change of a coordinate of a sum by one record.
+    """Return T rounds, and the most that one record can change one coordinate of a sum.
 
     share : share of the budget that the rounds spend.
     """
@@ -176,7 +176,9 @@ def n_iterations(
 
 
 def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) -> Real:
-    """Return the number of iterations with the tolerated error that epsilon allows."""
+    """Return the number of iterations for a budget epsilon: the number at which the error is the
+    largest that is tolerated.
+    """
     rho = exact(digits, RHO)
     smallest = digits.sqrt(
         digits.mpf(SU_CONSTANT) * k**3 / N**2 * (d + digits.cbrt(4 * d * rho**2)) ** 3

@@ -70,8 +70,8 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         paper).
 
         The step divides sums by counts, clips moves to the radius, moves the centroids, and returns
-        them to the domain, all in integers. A centroid with a noisy count below `min_count` stays.
-        The deviation of the noise is not used.
+        them to the domain, all in integers. A centroid with a noisy count below `min_count` is not
+        moved. The deviation of the noise is not used.
         """
         centroids, sums, counts = state.centroids, answer[:, :-1], answer[:, -1]
         updated = update.is_large_enough(counts, m.number_bits, m.min_count)

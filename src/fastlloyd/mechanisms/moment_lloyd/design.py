@@ -276,7 +276,8 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
 def _in_square_units(
     settings: Settings[MomentAlgorithm], in_units: Callable[[int], Rounds]
 ) -> Rounds:
-    """Return the round of squares, with noise, in the finest units that its sum allows.
+    """Return the round that asks for squares, with its noise. It uses the finest units with which
+    the sum does not become too large.
 
     in_units : function that returns the round for a number of units in the radius.
 
@@ -303,7 +304,9 @@ def _row(d: int, signal: float) -> Row:
 
 
 def _n_directions(row: Row, domain: Domain) -> int:
-    """Return the row's number of directions, or fewer if squared distances would not be exact."""
+    """Return the number of directions in a row of the table, or a smaller number if squared
+    distances would not be exact.
+    """
     limit = squared_diameter(domain.half_widths)
     return min(row.n_directions, domain.n_features, ((1 << EXACT_BITS) - 1) // (4 * limit))
 
@@ -327,8 +330,8 @@ def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
 
     wanted : number of candidates with votes above the noise.
 
-    A regular grid in d features has a d-th power of candidates. With more features, far candidates
-    are added.
+    In a regular grid in d features, the number of candidates is a d-th power. With more features,
+    far candidates are added.
     """
     most = max(MAX_CANDIDATES, 4 * n_clusters)
     m = int(np.clip(wanted, max(4 * n_clusters, 8), most))

@@ -72,8 +72,8 @@ def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -
 
 
 def _without_noise(values: FloatArray, edge: float) -> FloatArray:
-    """Return the t that solves t + edge^2 / (4 t) = value: an estimate of the eigenvalue without
-    noise.
+    """Return an estimate of each eigenvalue without noise: the t that solves t + edge^2 / (4 t) =
+    value.
 
     edge : largest eigenvalue of noise alone.
     """

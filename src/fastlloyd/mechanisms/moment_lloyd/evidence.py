@@ -174,7 +174,7 @@ def missing(total: Total, last: Step) -> Estimate:
 def _beyond(
     m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
 ) -> tuple[Estimate, NDArray[np.bool_]]:
-    """Return evidence of the votes beyond the radius.
+    """Return what the votes show about records beyond the radius.
 
     The first result estimates how far clipping moves each mean, (k, r). The second says whether a
     cluster is crowded, bool (k,), as in `Evidence`.

@@ -89,8 +89,9 @@ def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
 def signal(m: MomentFields) -> float:
     """Return the number of records of a typical cluster, times mu of the clustering.
 
-    mu is that of one record added or removed. For persons it is mu of one person at one client,
-    with which the noise must be compared. A person at c clients has c times this mu.
+    This is the mu of one record added or removed. If persons are protected, it is the mu of one
+    person at one client, because the noise must be compared with it. The mu of a person at c
+    clients is c times as large.
     """
     costs = [
         m.accountant_of(round, NeighboringRelation.ADD_OR_REMOVE_ONE).mu_squared

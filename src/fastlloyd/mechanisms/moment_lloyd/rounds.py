@@ -54,7 +54,7 @@ class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
 
     @property
     def fewest_iterations(self) -> None:
-        """None, because the user cannot choose the number of iterations."""
+        """Always None, because the user cannot choose the number of iterations."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
         """Raise PlanError if any of these settings is given, because none has an effect on

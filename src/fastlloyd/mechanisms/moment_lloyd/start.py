@@ -133,7 +133,7 @@ def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
 
 
 def with_far(near: int) -> int:
-    """Return the number of all candidates, if `near` of them are near the mean."""
+    """Return the number of all candidates, given the number `near` of candidates near the mean."""
     return near + near // (FAR_PART - 1)
 
 
@@ -237,9 +237,9 @@ def _spread(
 ) -> tuple[FloatArray, FloatArray]:
     """Divide each candidate's weight equally among the sample points that are nearest to it.
 
-    Returns all points and their weights. A candidate without sample points keeps its weight. Each
-    cell gets an extent in this way. Otherwise a histogram of few cells would look like a few
-    points.
+    Returns all points and their weights. A candidate without sample points keeps its weight. In
+    this way each cell of the histogram gets an extent. Otherwise a histogram with few cells would
+    look like a few points.
 
     w : weights of the candidates.
     sample : sample points.

@@ -66,7 +66,7 @@ class Noisy:
     def scaled(self, unit: float) -> "Noisy":
         """Return values and deviation multiplied by `unit`.
 
-        unit : present unit, measured in the new unit.
+        unit : size of the present unit, measured in the new unit.
         """
         return Noisy(self.values * unit, self.deviation * unit)
 
@@ -115,7 +115,7 @@ class Seen:
     total : sum of all records from the first round, or None if that sum was clipped.
     histogram : votes, or None without a vote.
     steps : steps in all features, in order.
-    asked_in : state at the query of the last round.
+    asked_in : state from which the query of the last round was made.
     answer : noisy answer of the last round, or None before the first answer.
     """
 

@@ -99,12 +99,12 @@ class PersonsInPasses:
 class DealtPersons:
     """Persons whose rows are read in passes, each with rows at one or more clients of a simulation.
 
-    Every client gives a person all shares, and spreads them over the rows that it has. The first
-    pass is made when the object is made.
+    At every client, a person has all shares, spread over the person's rows at this client. The
+    first pass is made when the object is made.
 
     sizes : number of persons of each client.
-    n_counted : largest number of persons of all clients together. Each person counts once for every
-        client that may have one of the person's rows.
+    n_counted : upper bound on the sum of `sizes`. Each person counts once for every client that may
+        have one of the person's rows.
     domain, share_bits : as in `answering.Records`.
 
     Raises DataError, and any error of the rows' reader.
@@ -201,7 +201,7 @@ class _Dealing(Spreading):
 
 
 def _of_client(dealt: Spill, client: int) -> Iterator[Words]:
-    """Yield the rows that one client has, among the dealt rows of one person."""
+    """Yield those of one person's rows that were dealt to one client."""
     for words in dealt.rows(client % N_PARTS):
         mine = words[words[:, -1] == client, :-1]
         if len(mine):

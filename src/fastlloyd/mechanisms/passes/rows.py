@@ -39,7 +39,9 @@ class Seal:
         self._keys = Keystreams(os.urandom(_KEY_BYTES), _LABEL)
 
     def sealing(self, span: int, n: int) -> list[Poly1305]:
-        """Return n authenticators for one span of rows, one for each sequence of numbers in it."""
+        """Return n authenticators for one span of rows, one for each array of numbers in the
+        span.
+        """
         keys = self._keys.of(span.to_bytes(8, "big"), n * _KEY_BYTES)
         return [Poly1305(keys[at : at + _KEY_BYTES]) for at in range(0, len(keys), _KEY_BYTES)]
 
@@ -116,7 +118,7 @@ class SealedRows:
         self._n_rows = sealing.n_rows
 
     def again(self) -> Iterator[tuple[int, GridArray]]:
-        """Yield the number of the first row of each block, and the block, in a later pass.
+        """Yield, for each block of a later pass, the index of its first row and the block.
 
         Raises DataError, at the end or before, if the rows differ from those of the first pass.
         """
@@ -132,7 +134,7 @@ class SealedRows:
             raise self.changed()
 
     def changed(self) -> DataError:
-        """Return the error that a pass read other rows than the first pass."""
+        """Return the error which says that a pass read other rows than the first pass."""
         return DataError(
             f"{self._source}: the records or their order changed after the first pass, and"
             " every pass must see the same records in the same order; copy the file to a"

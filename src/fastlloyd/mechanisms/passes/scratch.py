@@ -36,7 +36,7 @@ class Sheet(NamedTuple):
     """Piece of the file that was written in one step.
 
     start : position of the first byte in the file.
-    number : number of the sheet.
+    number : index of the sheet.
     """
 
     start: int
@@ -72,7 +72,7 @@ class Scratch:
         return sheet
 
     def read(self, sheet: Sheet, first: int, n_bytes: int) -> NDArray[np.uint8]:
-        """Return `n_bytes` bytes of a sheet, from byte `first` on."""
+        """Return `n_bytes` bytes of a sheet, beginning with byte `first`."""
         hidden = np.empty(n_bytes, dtype=np.uint8)
         with _on_disk():
             self._file.seek(sheet.start + first)
@@ -85,7 +85,7 @@ class Scratch:
         return np.frombuffer(self._encrypted(sheet, first, hidden), dtype=np.uint8)
 
     def _encrypted(self, sheet: Sheet, first: int, content: NDArray[np.uint8]) -> bytes:
-        """Encrypt or decrypt the content of a sheet, from byte `first` of the sheet on."""
+        """Encrypt or decrypt a part of a sheet that begins at byte `first` of the sheet."""
         block, skipped = divmod(first, _BLOCK)
         nonce = block.to_bytes(4, "little") + sheet.number.to_bytes(12, "little")
         stream = Cipher(algorithms.ChaCha20(self._key, nonce), mode=None).encryptor()
@@ -110,7 +110,7 @@ class Spill:
     def add(self, parts: NDArray[np.uint8], rows: Words) -> None:
         """Add rows.
 
-        parts : number of the part for each row, uint8 (n,).
+        parts : index of the part for each row, uint8 (n,).
         """
         self._held.append((parts, rows))
         self._n_held += len(rows)
@@ -165,8 +165,8 @@ class NumbersOnDisk:
 
 
 class Collected:
-    """Collector of a number for each row, from 0. Numbers that are added to the same row are
-    summed.
+    """Collector of one number for each row. It begins with 0 for every row, and sums the numbers
+    that are added to a row.
     """
 
     def __init__(self, n_rows: int) -> None:
@@ -174,7 +174,10 @@ class Collected:
         self._found = Spill(Scratch(), 1)
 
     def add(self, rows: NDArray[np.uint64], numbers: Numbers) -> None:
-        """Add numbers to the rows with the numbers `rows`, uint64 (n,)."""
+        """Add numbers to rows.
+
+        rows : index of the row for each number, uint64 (n,).
+        """
         parts = (rows // np.uint64(self._span)).astype(np.uint8)
         self._found.add(parts, (rows << _BITS | numbers)[:, np.newaxis])
 

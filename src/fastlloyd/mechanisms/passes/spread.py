@@ -119,7 +119,7 @@ class Spreading:
     def settle(self, part: RowsOnDisk, byte: int) -> None:
         """Compute the shares of all rows of a part.
 
-        byte : number of the byte of the person by which a large part is sorted next.
+        byte : index of the byte of the person by which a large part is sorted next.
         """
         if part.n_rows <= MOST_ROWS:
             self.n_persons += self.whole_persons(np.concatenate(list(part.pieces())))
@@ -155,12 +155,10 @@ class Spreading:
     def numbered(
         self, part: RowsOnDisk, byte: int = _FIRST_OF_HASH
     ) -> Iterator[tuple[Words, IntArray]]:
-        """Yield the rows of one person in pieces, each row with its number among rows of equal
-        hash.
+        """Yield the rows of one person in pieces. With each piece come the positions of its rows
+        among the rows with the same hash, int64 (n,).
 
-        The numbers are int64 (n,).
-
-        byte : number of the byte of person and hash by which a large part is sorted next.
+        byte : index of the byte of person and hash by which a large part is sorted next.
         """
         if part.n_rows <= MOST_ROWS:
             words = np.concatenate(list(part.pieces()))

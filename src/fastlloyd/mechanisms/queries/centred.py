@@ -63,9 +63,9 @@ class _Centred(Question):
         raise NotImplementedError
 
     def _columns(self, total: IntArray) -> IntArray:
-        """Return the answer in its columns.
+        """Return the columns of the answer.
 
-        total : sum over all records, in the shape of `_of_block`.
+        total : sum over all records, in the shape of the sums that `_of_block` returns.
         """
         return total
 
@@ -146,7 +146,7 @@ class SecondMoment(_Centred):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Numbers of entries on the diagonal, and above it (none for one feature)."""
+        """Number of entries on the diagonal, and number of entries above it (0 for one feature)."""
         d = self.domain.n_features
         return d, d * (d - 1) // 2
 

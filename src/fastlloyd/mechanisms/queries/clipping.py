@@ -58,7 +58,7 @@ def clipped_offsets(
     Each block comes with the position of its first record. A block is int32 (d, n_i), and the next
     one overwrites it.
 
-    owners : number of the point of each record, (n,).
+    owners : index of the point of each record, (n,).
     C : points, (k, d).
     radius, units : as in `clip`.
     """

@@ -1,8 +1,8 @@
 """Linear inequalities between the entries of an exact answer, for all records and parameters.
 
-A noisy answer can break them by no more than the noise, unless it is not the answer of records.
-`Question.inequalities` lists those of each kind of question. There are at most twice as many as the
-answer has entries.
+If an answer is computed from records, noise can break an inequality by no more than the noise
+itself. `Question.inequalities` lists the inequalities of each kind of question. There are at most
+twice as many as the answer has entries.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 class Term(NamedTuple):
     """Summand of a linear form in the noise of an answer.
 
-    part : number of the part of the answer that has the entries.
+    part : index of the part of the answer that has the entries.
     weight : absolute value of the coefficient of each entry.
     times : number of entries.
     """
@@ -45,7 +45,7 @@ def parts_of_records(
 ) -> tuple[Inequality, ...]:
     """Return inequalities for entries to which a record adds no negative number.
 
-    part : number of the part that has the entries.
+    part : index of the part that has the entries.
     most : largest number that a record adds to all entries together.
     n_records : largest number of records.
     """

@@ -85,9 +85,9 @@ class Votes(Question):
 class ClippedOffsets(Question):
     """Question for the sum of clipped offsets of each cluster, and for its number of records.
 
-    The answer is int64 (k, r + 1) for k centroids in r coordinates. A record counts for its nearest
-    centroid (ties: lowest index), by its offset z = clip(x - centroid). Sums are in units of radius
-    / units grid units, counts in units of 2**-count_bits records.
+    The answer is int64 (k, r + 1) for k centroids in r coordinates. A record adds its offset z =
+    clip(x - centroid) to the sum of its nearest centroid (ties: lowest index). Sums are in units of
+    radius / units grid units, counts in units of 2**-count_bits records.
 
     Adding or removing a record changes one row: the sums by |z|_2 <= units, the count by
     2**count_bits. Replacing a record has one of two effects. If the cluster stays the same, the
@@ -122,7 +122,7 @@ class ClippedOffsets(Question):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Numbers of columns of sums and of counts."""
+        """Number of columns with sums, and number of columns with counts."""
         return len(self.space.limits), 1
 
     @cached_property

@@ -1,7 +1,7 @@
 """Questions and queries. A plan fixes a question, and parameters turn it into a query for records.
 
-The server knows the question of every round, with shape, parts and sensitivity, and never the
-parameters. Answers of disjoint sets of records add up to the answer of their union.
+The server knows the question of every round, with its shape, parts and sensitivity. It never knows
+the parameters. Answers of disjoint sets of records add up to the answer of their union.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ class Question:
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns of the answer."""
+        """Number of rows and number of columns of the answer."""
         return self.n_rows, sum(self.parts)
 
     @property
@@ -73,7 +73,7 @@ class Question:
 
     @property
     def digest_prefix(self) -> bytes:
-        """Bytes that come before the parameters in the digest of a query."""
+        """Bytes that are hashed before the parameters in the digest of a query."""
         return b"fastlloyd/v1/parameters"
 
 
@@ -109,7 +109,7 @@ class Query:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns of the answer."""
+        """Number of rows and number of columns of the answer."""
         return self.question.shape
 
     # see `answering.Asked`

@@ -66,7 +66,7 @@ class Moments(_AroundCentroids):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Numbers of columns of sums and of counts."""
+        """Number of columns with sums, and number of columns with counts."""
         return self.domain.n_features, 1
 
     @cached_property

@@ -5,10 +5,10 @@ The squared changes of the parts, (|D_1|^2, ..., |D_P|^2), are always in the con
 
     mu^2 = max over neighbours of sum_p |D_p|^2 / v_p  <=  max over corners a of sum_p a_p / v_p,
 
-because a linear function on a convex hull is largest at a corner. For instance, a record may change
-either the diagonal of a matrix or the entries above it to the full, but not both. Two corners
-express this, and two separate sensitivities could not. Laplace noise is drawn for parts that are
-bounded one by one.
+because a linear function on a convex hull is largest at a corner. For instance, a record may make
+the largest change either on the diagonal of a matrix or above the diagonal, but not both. Two
+corners express this, and two separate sensitivities could not. Laplace noise is drawn for parts
+that are bounded one by one.
 """
 
 from collections.abc import Sequence
@@ -64,13 +64,13 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def of_persons(self, persons: Persons) -> "Sensitivity":
-        """Return the sensitivity of the same question in shares, to one person.
+        """Return the sensitivity if the question is asked in shares and one person changes.
 
-        `self` is the sensitivity of the question for records, to one record. A person with W shares
-        at each of c clients changes the answer by c W times a weighted mean of changes by single
-        records. Squares are convex, so every corner grows by the factor (c W)**2. A replaced person
-        may have more or fewer usable rows than before, so `corners` includes those of `added`. At
-        one client, an entry changes by at most W times the change by a record.
+        `self` is the sensitivity if the question is asked about records and one record changes. A
+        person with W shares at each of c clients changes the answer by c W times a weighted mean of
+        changes by single records. Squares are convex, so every corner grows by the factor (c W)**2.
+        A replaced person may have more or fewer usable rows than before, so `corners` includes
+        those of `added`. At one client, an entry changes by at most W times the change by a record.
         """
         W, most = persons.shares, persons.reach
         return Sensitivity(

@@ -26,7 +26,7 @@ class CellNumbers(NamedTuple):
     """Numbers of a column's cells.
 
     values : float64 (n,), with NaN for a missing cell and for one that the recipe does not know.
-    unknown : bool (n,), the cells that the recipe does not know.
+    unknown : whether the recipe does not know a cell, bool (n,).
     """
 
     values: FloatArray
@@ -128,15 +128,15 @@ class WordCells(NamedTuple):
         return len(self.cells)
 
     def numbers(self, value_of: ValueOf) -> CellNumbers:
-        """Return the numbers of the texts."""
+        """Return the cells as numbers, which `value_of` reads from their texts."""
         return CellNumbers(*self.cells.mapped(value_of))
 
     def categories(self, value_of: ValueOf) -> CellNumbers:
-        """Return the numbers that the texts stand for."""
+        """Return, for each cell, the number that `value_of` gives for its text."""
         return CellNumbers(*self.cells.mapped(value_of))
 
     def days(self, value_of: ValueOf) -> CellNumbers:
-        """Return the days of the texts."""
+        """Return the cells as days, which `value_of` reads from their texts."""
         return CellNumbers(*self.cells.mapped(value_of))
 
 

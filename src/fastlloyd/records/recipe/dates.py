@@ -42,7 +42,9 @@ def is_day(text: object) -> bool:
 
 
 def date_of(day: float) -> dt.date | None:
-    """Return the date of a number of days since 1 January 1970, or None if no calendar has it."""
+    """Return the date that is `day` days after 1 January 1970, or None if no calendar has such a
+    date.
+    """
     ordinal = FIRST_DAY + round(day) if np.isfinite(day) else 0
     return dt.date.fromordinal(ordinal) if 1 <= ordinal <= dt.date.max.toordinal() else None
 

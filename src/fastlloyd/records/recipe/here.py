@@ -20,12 +20,13 @@ from fastlloyd.records.recipe.dates import check_format
 class Here(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Facts about one organisation's file.
 
-    names : column of each feature that is called otherwise, by the feature's key.
-    dates : format of the dates of each feature that the file writes otherwise, by its key.
+    names : name of the column of each feature whose column is not called like its key, by this key.
+    dates : format of dates of each feature whose dates this file writes differently from the
+        recipe, by its key.
     unit_column : column with the id of each row's person, or None.
     dataset : name of the data set in the ledger, or None.
 
-    The others are the fields of `Layout`.
+    The other fields are those of `Layout`.
     """
 
     names: dict[str, str] = {}

@@ -36,13 +36,17 @@ def natural_log(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def exponential(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the number of each logarithm, float64 of the same shape; infinite if too large."""
+    """Return e to the power of each value, float64 of the same shape. A number that is too large
+    becomes infinite.
+    """
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(values))
 
 
 def _steps(value: float) -> int:
-    """Return the nearest multiple of `STEP` to the logarithm of a number, as a number of steps."""
+    """Return the multiple of `STEP` that is nearest to the logarithm of a number, divided by
+    `STEP`.
+    """
     digits = _DIGITS
     while True:
         with decimal.localcontext(prec=digits):

@@ -123,8 +123,9 @@ class Using:
     ) -> list[FloatArray]:
         """Return the numbers of each column of the grid, in the column's units, NaN if missing.
 
-        where : returns the place of the row of a number, from 0, for messages. Raises DataError for
-            a cell that is not what the recipe says. The message shows no cell.
+        where : function that returns the place of a row for messages, given the row's index from 0.
+
+        Raises DataError for a cell that is not what the recipe says. The message shows no cell.
         """
         return [
             array
@@ -139,8 +140,8 @@ class Using:
         cells: Mapping[str, ColumnCells],
         where: Callable[[int], str],
     ) -> CellNumbers:
-        """Return what the way finds. Raises DataError for a cell that the recipe does not know,
-        unless the feature says what such a cell means.
+        """Return the number that the way finds for each cell. Raises DataError for a cell that the
+        recipe does not know, unless the feature says what such a cell means.
         """
         column = self.here.column(feature.key)
         try:
@@ -161,10 +162,11 @@ class Using:
     def features_of(
         self, numbers: Sequence[FloatArray], where: Callable[[int], str], gap: str
     ) -> list[FloatArray]:
-        """Return what is clustered for the numbers of each column, NaN if the record is dropped.
+        """Convert the numbers of each column to the numbers that are clustered, NaN if the record
+        is dropped.
 
         where : as in `numbers`.
-        gap : the fault of a record whose missing cell is refused, for messages.
+        gap : what a message says about a record whose missing cell is refused.
         """
         arrays, left = list[FloatArray](), iter(zip(self.columns, numbers, strict=True))
         for feature, way in self.used:

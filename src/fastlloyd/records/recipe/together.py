@@ -1,4 +1,4 @@
-"""Features of a recipe together: their columns, and the faults that none of them has alone."""
+"""Features of a recipe taken together: their columns, and faults that no feature has by itself."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ HALF = math.sqrt(0.5)
 class GridColumn(NamedTuple):
     """Column of the grid.
 
-    name : of the column.
+    name : name of the column.
     lower, upper : bounds, as numbers that are clustered.
     weight : factor of distances.
     scale : relation to the units of the records' column.
@@ -88,7 +88,8 @@ class Way(Protocol):
         """Columns of the grid that the feature has."""
 
     def found(self, cells: Mapping[str, ColumnCells], form: TextFormat) -> CellNumbers:
-        """Return a number for each cell: of categories their index. Raises DataError.
+        """Return a number for each cell. For categories it is the index of the category. Raises
+        DataError.
 
         cells : cells of each feature's column, by the key of the feature.
         """
@@ -97,7 +98,9 @@ class Way(Protocol):
         """Return the numbers of each column of the grid, in the column's units."""
 
     def gap(self) -> list[float] | None:
-        """Return what is clustered for a missing cell, one number a column, or None."""
+        """Return the numbers that are clustered for a missing cell, one for each column of the
+        grid, or None.
+        """
 
 
 class _Quantity:
