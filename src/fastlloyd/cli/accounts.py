@@ -20,7 +20,7 @@ SEVERAL = 10  # runs, of which the sentence on what is left tells beside that of
 
 
 def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int) -> None:
-    """Print a table with a row for each total of a data set, then sentences that explain each row.
+    """Print a table with a row for each account, and then sentences that explain each row.
 
     listed : accounts to show.
     title : title of the table.
@@ -160,7 +160,7 @@ def dates_of(events: Sequence[Event], seconds: Sequence[int]) -> Dates:
 def show_runs(listed: Sequence[Account], dates: Dates) -> None:
     """Print a table of the runs of a data set, in the order in which they began.
 
-    listed : sums of the data set, or none.
+    listed : accounts of one data set, or an empty list.
     """
     runs = [run for one in listed[:1] for run in one.runs if run.reserved is not None]
     if not runs:
@@ -276,7 +276,7 @@ def _run_summary(run: Run, dates: Dates) -> dict[str, Any]:
 
 
 def _files(run: Run) -> dict[str, Any] | None:
-    """Return the facts of the files of a run, or None if the ledger has none."""
+    """Return what the ledger noted about the files of a run, or None if it noted nothing."""
     if run.noted is None or run.noted.files is None:
         return None
     files = run.noted.files

@@ -80,7 +80,7 @@ class ClientProgress:
     ) -> T | None:
         """Run the session to its end as `network.drive` does, and show the progress of each pass.
 
-        Returns None if a pass was stopped midway.
+        Returns None if a pass was stopped before its end.
         """
         try:
             return network.drive(run, stop, step, lambda: details() + self._far())

@@ -52,8 +52,8 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
 
 
 def mistyped(typed: str, digest: str) -> str:
-    """Return a phrase that locates a typing error in a digest, or "" if the digests differ
-    otherwise.
+    """Return a phrase that says where a typing error in a digest is, or "" if the difference is no
+    typing error.
 
     A typing error is up to four wrong digits, one missing digit, or one additional digit.
     """

@@ -157,8 +157,9 @@ def _never_fail_to_print() -> None:
     """Replace stdout and stderr by streams that do not fail on a character or a full disk.
 
     A character outside the encoding of the terminal becomes a question mark. Notes that stderr
-    refuses are dropped. If the parent process closed a stream, its number is opened on the null
-    device. Otherwise a file could get that number, and libraries would print into the file.
+    refuses are dropped. If the parent process closed a stream, its file descriptor is opened on the
+    null device. Otherwise a file could get this descriptor, and libraries would print into the
+    file.
     """
     for name, number, kind in (("stdout", 1, _Screen), ("stderr", 2, _Notes)):
         stream: TextIO | None = getattr(sys, name)

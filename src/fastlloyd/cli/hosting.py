@@ -207,7 +207,8 @@ class ServerProcess:
             raise self.gone(as_json=as_json)
 
     def gone(self, *, as_json: bool) -> Exception:
-        """Return the exception to raise if the server process has failed, or was stopped.
+        """Return the exception that tells the user that the server process has failed, or was
+        stopped.
 
         as_json : whether the message about a stopped server is JSON.
         """

@@ -18,7 +18,7 @@ _in_text = functools.partial(typer.Option, rich_help_panel=TEXT_FILES)
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutOptions:
-    """Options that state what a text file does not say of itself."""
+    """Options that state the format of a text file, because the file itself does not state it."""
 
     separator: Annotated[
         str | None,
@@ -89,7 +89,7 @@ class LayoutOptions:
     ] = None
 
     def layout(self) -> "Layout":
-        """Return what is stated. Raises DataError."""
+        """Return the format that the options state. Raises DataError."""
         from fastlloyd.records import Layout
 
         words = None if self.missing_words is None else split_list(self.missing_words)

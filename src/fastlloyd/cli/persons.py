@@ -10,7 +10,7 @@ from fastlloyd.mechanisms.persons import Persons
 
 
 class UnitKind(enum.Enum):
-    """Unit that is protected and counted."""
+    """Unit that is protected and counted: records or persons."""
 
     RECORD = "record"
     PERSON = "person"

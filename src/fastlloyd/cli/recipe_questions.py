@@ -1,5 +1,5 @@
-"""Questions that make a recipe at a terminal, one after the other. No answer is preselected where
-it decides what is protected.
+"""Questions that make a recipe at a terminal, one after the other. A question about protection has
+no default answer.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -93,7 +93,7 @@ def _features(
 
 
 def _until_right(column: "ColumnLook", way: str, per_person: str | None) -> dict[str, Any]:
-    """Return the table of a feature, asked for again as long as it has a fault."""
+    """Ask for the table of a feature until it has no fault, and return it."""
     from fastlloyd.records.recipe.checks import faults_of
 
     while True:
@@ -154,7 +154,9 @@ _ASKED: Mapping[str, Callable[["ColumnLook"], dict[str, Any]]] = {
 
 
 def _order(look: "Look", features: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the date that orders the rows of a person, unless a feature is one."""
+    """Ask for the date that orders the rows of a person, and return it. If a feature is already
+    such a date, ask nothing.
+    """
     if sum("date" in table for table in features.values()) == 1:
         return {}
     dates = {column.name: column.form for column in look.columns if column.form is not None}

@@ -310,8 +310,8 @@ def written_before(folder: Path | None, contents: Mapping[str, bytes]) -> list[P
 
 
 def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
-    """Return the finished result of this run as `--json` prints it, or None if the folder lacks a
-    part of it.
+    """Return the finished result of this run in the form that `--json` prints, or None if a part of
+    it is not in the folder.
 
     A store deletes the content of a finished run, so only the folder has the result.
     """

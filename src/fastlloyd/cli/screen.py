@@ -87,7 +87,9 @@ class OwnersScreen(NamedTuple):
             )
 
     def counted(self, n: int, one: str, many: str) -> None:
-        """Print a note, unless n is 0: the clause `one` for one record, or `many` for several."""
+        """Print a note with the number n, unless n is 0. It ends with the clause `one` for one
+        record, or `many` for several.
+        """
         if n:
             said = one if n == 1 else many
             self._tell(f"Note: {said}. This number is exact: keep it to yourself.")

@@ -112,7 +112,7 @@ def planned(
     value_range : text of --range, or None.
     columns : names of the features.
     n_records : cap on the number of records of all clients.
-    of : persons and their caps, or None if single records are protected.
+    of : persons that are protected, with their caps, or None if single records are protected.
     bounds : bounds of the features, or None for those of the option.
 
     Raises DataError, PlanError or BudgetError.
@@ -247,8 +247,8 @@ def given_positions(network: NetworkOptions) -> list[Positions]:
 
 
 def given_timeouts(network: NetworkOptions, usual: Timeouts) -> dict[str, int]:
-    """Return the timeouts, by step, that differ from the usual ones: those in options, and those
-    that a long pass needs.
+    """Return the timeouts that differ from the usual ones, by the name of the step. They come from
+    options, or are needed for a long pass.
 
     usual : timeouts for runs with short passes.
     """

@@ -211,9 +211,8 @@ def _annotation(annotation: Any) -> tuple[type[int] | type[float] | None, Any]:
 
 
 def _is_number(text: str, kind: type[int] | type[float], info: Any) -> bool:
-    """Return whether the text is a number of this kind within the range of the option.
-
-    The word inf counts if the option takes it.
+    """Return whether the text is a number of this kind within the range of the option. The word inf
+    is a number if the option accepts it.
     """
     if text == "inf" and text in (info.metavar or "").split("|"):
         return True

@@ -5,8 +5,8 @@ were used, one record could move all others. Data also become integers here, bef
 In the paper each client's sum is rounded later.
 
 A record is clipped to the bounds, scaled to [-1, 1] in each feature, and rounded half up to a
-multiple of 2**-q. The result depends only on the record and on public settings. So the sensitivity
-to a record is that to its grid point.
+multiple of 2**-q. The result depends only on the record and on public settings. So an answer is as
+sensitive to a record as to the record's grid point.
 """
 
 import enum
@@ -312,7 +312,7 @@ class Domain(
         """Return the grid points of records as `to_grid` does, and marks of values outside the
         bounds.
 
-        The marks depend on records as the points do. Do not publish them.
+        The marks depend on the records, as the grid points do. Do not publish the marks.
         """
         frame = self._frame()
         if isinstance(X, ColumnBlock):

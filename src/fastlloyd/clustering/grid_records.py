@@ -50,7 +50,7 @@ class Blocks(Protocol):
     n_rows : upper bound on the number of records, or None if it is known only after reading.
     n_ahead : number of blocks that are read ahead.
 
-    `blocks_to_check` yields blocks with the number of their first record. `check` refuses a block
+    `blocks_to_check` yields blocks with the position of their first record. `check` refuses a block
     with a cell that is not finite. `place` returns the place of a record, for messages.
     """
 
@@ -66,7 +66,7 @@ class Blocks(Protocol):
 class Rows(Protocol):
     """Grid points with the ids of their persons, which can be read again and again.
 
-    `GridRecords` is one, or a wrapper that shows progress.
+    `GridRecords` has this interface, and so has a wrapper of it that shows progress.
     """
 
     @property
@@ -156,8 +156,8 @@ class GridRecords:
     def _reported(
         self, blocks: Iterator[tuple[GridArray, Ids | None]]
     ) -> Iterator[tuple[GridArray, Ids | None]]:
-        """Yield the blocks. Before the first and after each block, report the number of records so
-        far.
+        """Yield the blocks. Report the number of records so far before the first block and after
+        each block.
         """
         self._n_passes += 1
         number, n = self._n_passes, 0
@@ -193,7 +193,7 @@ class GridRecords:
         """Return the grid points of a block, and the numbers of its records and values outside the
         bounds.
 
-        first : number of the block's first record.
+        first : position of the block's first record.
 
         With `Outside.REFUSE`, raises DataError for the first record with a value outside. The
         message names its place and column, and no value.
@@ -217,8 +217,8 @@ class GridRecords:
         return grid, clipped
 
     def _checked(self, kept: GridArray) -> GridArray:
-        """Return the points of an earlier pass. Raises DataError if a caller moved one out of the
-        box.
+        """Return the points that an earlier pass kept. Raises DataError if a caller has moved a
+        point out of the box.
         """
         self.domain.check_grid(kept)
         return kept

@@ -102,7 +102,8 @@ def assign(
     limits: IntArray | None = None,
     block_rows: int | None = None,
 ) -> Labels:
-    """Return the number of the nearest centroid of each record (ties: lowest), int32 (n_records,).
+    """Return, for each record, the index of the nearest centroid (ties: lowest), int32
+    (n_records,).
 
     Parameters are as in `cluster_statistics`.
     """
@@ -151,7 +152,7 @@ def clipped_loss(
 
 
 def nearest(X: FloatArray, C: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the number of the nearest centroid of each record, and the exact squared distance to
+    """Return, for each record, the index of the nearest centroid and the exact squared distance to
     it.
 
     X, C : records and centroids, which are integers in float64.

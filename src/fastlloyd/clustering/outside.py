@@ -56,7 +56,7 @@ class Clipped:
         )
 
     def __add__(self, other: "Clipped") -> "Clipped":
-        """Return the numbers of both objects together."""
+        """Return the sums of the numbers in both objects."""
         if not self.counts or not other.counts:
             return self if self.counts else other
         return Clipped(

@@ -23,9 +23,9 @@ PACKING_BITS = 16  # of the grid on which centroids are packed where that of the
 class RadiusSearch(enum.Enum):
     """Search for the packing radius a.
 
-    Departs from the paper: its text says binary search, and its published code halves. Random
-    numbers are integers from a public stream, equal on every machine, instead of some library's
-    floats. And a = 0 makes sure that a packing exists.
+    Departs from the paper: its text says binary search, but its published code only halves the
+    radius. Here, random numbers are integers from a public stream, equal on every machine, instead
+    of some library's floats. The radius a = 0 is allowed, so a packing always exists.
     """
 
     BISECTION = "bisection"  # the largest feasible a, as the paper's text says
@@ -39,8 +39,8 @@ def initial_centroids(
 
     They are the result of `sphere_packing` inside the bounds. On a grid of less than 16 bits, the
     packing is computed with 16 bits and rounded half up. So one seed gives one start on every grid.
-    A packing on the coarse grid would give quite different points, and a comparison of two grids
-    would compare two starts.
+    A packing on the coarse grid would give quite different points. Then a comparison of two grids
+    would in fact compare two starts.
     """
     finer = min(PACKING_BITS, finest_bits(domain.n_features)) - domain.fraction_bits
     if finer <= 0:

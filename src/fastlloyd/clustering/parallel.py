@@ -48,8 +48,8 @@ def is_compiled(steps: int) -> bool:
     """Return whether a computation of `steps` steps uses compiled code. If so, the code is loaded.
 
     Loading takes about half a second, and compiling some seconds more if there is no copy on disk.
-    So the code is loaded when a process has done about as much work without it, or is about to.
-    From then on all computations use it. The results are the same integers either way.
+    So the code is loaded once the process has spent about that much time without it, or is about
+    to. From then on all computations use it. The results are the same integers either way.
     """
     if _state.loaded:
         return True
@@ -278,7 +278,7 @@ class _state:  # noqa: N801 - a place for what is true of this process
 
 
 def n_threads() -> int:
-    """Return the number of threads to use: that of the cores this process may use, or
+    """Return the number of threads to use: the number of cores that this process may use, or
     OMP_NUM_THREADS.
 
     BLAS and scikit-learn read the same variable.
@@ -297,7 +297,8 @@ def n_threads() -> int:
 
 @contextmanager
 def reading_ahead() -> Iterator[None]:
-    """Context manager that leaves a core to a thread that reads: `n_threads` is one less inside.
+    """Context manager that leaves one core to a thread that reads. Inside, `n_threads` returns one
+    less.
 
     It changes speed, never a result.
     """

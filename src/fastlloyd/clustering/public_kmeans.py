@@ -3,8 +3,8 @@
 Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is in
 ordinary float64. Equal draws give equal results on one machine, but the last digit may differ on
 another. The numbers of steps and draws are fixed beforehand, and no loop ends early. So the time
-reveals little about the points. This matters for a server that adds the noise and knows it. Such a
-server must not learn from a clock what the noise hides.
+reveals little about the points. This matters for a server that adds the noise, and so knows it.
+Such a server must not learn the exact answers by measuring time.
 """
 
 import math
@@ -72,9 +72,10 @@ def k_means(
         loss continue.
     n_steps : number of Lloyd's steps.
 
-    Of equal centroids, points or starts, the one with the lowest index counts. Points without
-    weight only get labels. An empty cluster gets the point that adds most to the loss. With fewer
-    than k distinct points, some occur more than once among the centroids.
+    Of equally good centroids, points or starts, the one with the lowest index is used. Points
+    without weight get labels but have no other effect. An empty cluster gets the point that adds
+    most to the loss. With fewer than k distinct points, some occur more than once among the
+    centroids.
 
     Raises LocalProtocolError if shapes do not fit or a weight is negative. The same error is raised
     for a number that is not finite or is beyond 2^400.
@@ -91,8 +92,8 @@ def k_means(
 
 
 def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
-    """Return, for each point of a sample, the number of the nearest point (ties: lowest), int64
-    (n,).
+    """Return, for each point of a sample, the index of the nearest point in `points` (ties:
+    lowest), int64 (n,).
 
     sample : points, float64 (n, r).
     points : points to choose from, float64 (m, r).
@@ -224,7 +225,7 @@ class _Lloyd:
 
 
 def _labels(with_ones: FloatArray, centroids: FloatArray) -> IntArray:
-    """Return the number of the nearest centroid of each point.
+    """Return the index of the nearest centroid of each point.
 
     Centroids are compared by |c|^2 - 2 x.c, the squared distance minus |x|^2.
 

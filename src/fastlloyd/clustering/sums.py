@@ -13,7 +13,7 @@ MASKED_CLUSTERS = 24  # up to here each vector is added to all sums, to those of
 class ClusterSums:
     """Sums and counts (k, d + 1) of vectors by label. Partial sums have 32 bits.
 
-    shape : numbers k of labels and d of coordinates.
+    shape : number of labels k, and number of coordinates d.
     largest : largest absolute coordinate.
     by_feature : whether the vectors are stored feature by feature.
     """

@@ -48,7 +48,9 @@ def divide(numerator: IntArray, counts: IntArray, count_bits: int) -> NDArray[An
 
 
 def _magnitude(values: NDArray[Any]) -> int:
-    """Return the largest absolute value, also of -2**63, which `np.abs` would leave negative."""
+    """Return the largest absolute value. It is also right for -2**63, which `np.abs` would leave
+    negative.
+    """
     return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
 

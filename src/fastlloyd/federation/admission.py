@@ -69,8 +69,8 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_name(dataset: DataSet, ledger: History, where: str) -> None:
-    """Raise BudgetError unless the ledger knows the data set. If the owner says that it is new,
-    raise BudgetError if the ledger has a run or limit of it.
+    """Raise BudgetError unless the ledger knows the data set. If the owner says that the data set
+    is new, raise BudgetError if the ledger already has a run or limit on it.
 
     With a mistyped name, there would be no limit and no earlier runs.
 
@@ -123,7 +123,7 @@ def check_known_unit(dataset: str, unit: str, option: str, *histories: History) 
 
 
 def _units_of(history: History, dataset: str) -> set[str]:
-    """Return the names of the units in the limits and runs of a data set."""
+    """Return the names of the units that appear in the limits and runs on a data set."""
     costs = [cost for cost, _ in counted_on(history, dataset)]
     limited = {
         each.unit
@@ -255,8 +255,8 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
 def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
     """Return the neighbours of the account that matters most for the run of a plan.
 
-    For a plan that protects persons, these are the neighbours of an existing limit for its unit, or
-    the plan's own. For a plan that protects records, return None.
+    For a plan that protects persons, these are the neighbours that an existing limit for the plan's
+    unit names, or the plan's own neighbours. For a plan that protects records, return None.
     """
     if not isinstance(cost, PersonRunCost):
         return None

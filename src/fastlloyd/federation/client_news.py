@@ -84,9 +84,10 @@ def _news_of_runs(ledger: History, client: History, identity: bytes) -> Iterator
 
 
 def _position_seen(ledger: History, client: Store) -> Iterator[Event]:
-    """Yield the position of the client's store, if the ledger does not have it.
+    """Yield the event with the position of the client's store, if the ledger does not have this
+    position.
 
-    Raises StateError if the ledger saw a longer store or other events.
+    Raises StateError if the ledger remembers a longer store, or other events in it.
     """
     name, now = client.identity.hex(), client.position
     known = ledger.peers.get(name)

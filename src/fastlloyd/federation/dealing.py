@@ -155,7 +155,7 @@ class _ByClient:
         """Return the answer of each client, int64 of shape `shape`.
 
         X : grid points of consecutive records.
-        first : number of the first of these records, from 0.
+        first : position of the first of these records among all records, from 0.
         """
         found = np.zeros(self.shape, dtype=np.int64)
         for client, mine in grouped(X, self.deal.of_records(first, len(X))):
@@ -179,7 +179,7 @@ class _Dealt(Protocol):
 
 
 class _DealtRecords:
-    """Records that were dealt to clients one by one, by their numbers."""
+    """Records that were dealt to clients one by one, by their positions in the pass."""
 
     share_bits = 0
 

@@ -16,9 +16,9 @@ def earlier_use(history: History, files: DataFiles | None, cost: PlannedCost) ->
     """Return a sentence on the earlier runs on these files, whatever data set names they have, or
     None without such a run.
 
-    history : of the whole ledger, before the new run.
+    history : history of the whole ledger, before the new run.
     files : files of the new run, or None if they are unknown.
-    cost : cost of the new run. The sum is for the same neighbours.
+    cost : cost of the new run. The earlier costs are added up for the same neighbours.
     """
     if files is None:
         return None

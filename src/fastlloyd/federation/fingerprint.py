@@ -40,7 +40,9 @@ class Fingerprint:
     of_persons: bytes | None = None
 
     def has_records_of(self, other: "Fingerprint") -> bool:
-        """Return whether both are of exactly the same records, under the same key."""
+        """Return whether both fingerprints were made of exactly the same records, under the same
+        key.
+        """
         return hmac.compare_digest(other.digest, self.digest)
 
     def goes_on_with(self, begun: "Fingerprint") -> bool:

@@ -1,4 +1,4 @@
-"""File of fingerprints: by it, `join` knows the records of earlier runs again.
+"""File of fingerprints, by which `join` recognises the records of earlier runs.
 
 It holds the key of the hash, and for each run the name of the data set with the fingerprints of its
 records and persons. A thief of the file can test guesses of the records. So it lies beside them,
@@ -67,7 +67,10 @@ class KnownRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @classmethod
     def of(cls, run_id: bytes, dataset: str, fingerprint: Fingerprint) -> "KnownRun":
-        """Return the entry of a run; run_id : of the ledger."""
+        """Return the entry of a run.
+
+        run_id : id of the run in the ledger.
+        """
         persons = fingerprint.of_persons
         return cls(
             run=run_id.hex(),
@@ -122,7 +125,8 @@ class Fingerprints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def check_same_records(self, run_id: bytes, shown: str, fingerprint: Fingerprint) -> None:
         """Raise StateError unless the run was begun with exactly these records and persons.
 
-        run_id : of the ledger. shown : the run's own id, for the message.
+        run_id : id of the run in the ledger.
+        shown : the run's own id, for the message.
         """
         found = next((each for each in self.runs if each.run == run_id.hex()), None)
         begun = None if found is None else found.fingerprint
@@ -145,8 +149,9 @@ class Fingerprints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Raise BudgetError if exactly these records were used under another data set name, because
         their spending is counted there.
 
-        run_id : of the new run. counted : ids of the runs that a ledger or store counts. A
-            fingerprint of another run has no effect: its process was killed before it counted.
+        run_id : id of the new run in the ledger.
+        counted : ids of the runs that a ledger or store counts. A fingerprint of any other run has
+            no effect: the process of that run was killed before the run was counted.
         """
         for each in self.runs:
             known = each.fingerprint
@@ -220,7 +225,9 @@ class FingerprintFile:
             return file.read(MAX_BYTES + 1)
 
     def check(self) -> Fingerprints | None:
-        """Return the content as `read` does. Raises StateError, too, if it could not be written."""
+        """Return the content as `read` does. Also raises StateError if the file could not be
+        written.
+        """
         folder = self.path.parent
         if not folder.is_dir():
             raise StateError(f"there is no folder {folder}; {_ANOTHER}")
@@ -281,9 +288,11 @@ class FingerprintFile:
     ) -> None:
         """Keep the fingerprint of a run that is about to be counted, durably.
 
-        key : under which it was made. The others are parameters of `Fingerprints.check_name`,
-            whose errors this raises. Raises StateError if the file cannot be written or has another
-            key now.
+        key : key under which the fingerprint was made.
+
+        The other parameters are those of `Fingerprints.check_name`. Raises the errors of
+        `Fingerprints.check_name`, and StateError if the file cannot be written or has another key
+        now.
         """
         with self._alone():
             known = self.read()

@@ -1,10 +1,12 @@
-"""Ledger of one holder of records: one file that counts every run on them, however it was begun.
+"""Ledger of one holder of records: one file that counts every run on these records, however the run
+was begun.
 
 A run that the holder does without other organisations is charged as a whole, before its first noise
 is drawn. Exchanges whose noise was not drawn may be refunded later. A run that a client joins is
-reserved here before it is in the client's store, and ends here once it has ended there. The store
-contains the charge of each exchange. So even if a process is killed, the ledger counts no less than
-was answered. Each step locks the file for a short time, and other processes wait.
+reserved in the ledger before it is in the client's store. It ends in the ledger after it has ended
+in the store. The store contains the charge of each exchange. So even if a process is killed, the
+ledger counts no less than was answered. Each step locks the file for a short time, and other
+processes wait.
 """
 
 import os
@@ -119,12 +121,14 @@ class Charge:
         self.counted, self._stages = counted, stages
 
     def drawing(self, number: int) -> None:
-        """Note that the noise of round `number`, counted from 0, is about to be drawn."""
+        """Count the noise of round `number` as drawn, because it is about to be drawn. Rounds are
+        counted from 0.
+        """
         self.n_drawn = max(self.n_drawn, number + 1)
 
     def later(self, cost: PlannedCost) -> Callable[[int], None]:
-        """Return the function to call before the noise of each round of the second stage is drawn,
-        with the number of the round, from 0.
+        """Return a function for the second stage. Call it with the number of each round, from 0,
+        before the noise of the round is drawn.
 
         cost : cost of the second stage.
 
@@ -356,7 +360,9 @@ class HoldersLedger:
         return [account(after, name, speaks_of=each) for each in sums_on(after, name)]
 
     def _note(self, run_id: bytes) -> list[RunNoted]:
-        """Return the event with the facts of a new run, or nothing if there are none."""
+        """Return the event with the owner's facts about a new run, or no event if there are no
+        facts.
+        """
         command, purpose, files = self._noted
         if not purpose and files is None:
             return []
@@ -489,7 +495,8 @@ class HoldersLedger:
             )
 
     def follow(self, client: Store, *, only_if_there: bool = False) -> None:
-        """Add the runs of a client's store, and their ends, that the ledger lacks.
+        """Add to the ledger the runs of a client's store, and the ends of runs, that the ledger
+        lacks.
 
         only_if_there : whether to do nothing if there is no ledger.
 

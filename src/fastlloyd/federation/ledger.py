@@ -7,8 +7,8 @@ charges.
 
 Neighbouring relation: a limit applies to one record or one person, added or removed, or replaced. A
 data set has an account of its own for each of these (`store/costs.py`). A limit that does not name
-its neighbours applies to one record: replaced if all runs of the data set protect that, otherwise
-added or removed.
+its neighbours applies to one record. If all runs on the data set protect a replaced record, it
+applies to one record replaced. Otherwise it applies to one record added or removed.
 """
 
 import enum
@@ -56,7 +56,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     asked : neighbours for which the costs are added up.
     limit : limit in force, or None.
     spent : total cost of the runs for these neighbours.
-    otherwise : total cost for the same unit under the other relation.
+    otherwise : total cost of the runs for the same unit, under the other neighbouring relation.
     first_run : cost that the first run reserved, for these neighbours. If the limit names no
         neighbours, for records under the relation of that run.
     first_limit : limit in force before the first run, if no later one was larger, or None.
@@ -378,15 +378,15 @@ def counted_on(history: History, dataset: str) -> list[Counted]:
 
 
 def _repeated(runs: AnyRepeated) -> Counted:
-    """Return the exchanges of some equal runs: the cost of one run, and the number of times that
-    each exchange was answered.
+    """Return the cost of one of several equal runs and, for each exchange, the number of runs that
+    count it.
     """
     cost = msgspec.structs.replace(runs.cost, distance=runs.times * runs.cost.distance)
     return cost, dict.fromkeys(runs.numbers, runs.times)
 
 
 def whole(cost: PlannedCost) -> Counted:
-    """Return a run of this cost with all its exchanges counted, as when it is reserved."""
+    """Return this cost with the indices of all exchanges, as they count when a run is reserved."""
     return cost, range(1, len(cost.costs) + 1)
 
 
@@ -404,8 +404,8 @@ def first_of(runs: Sequence[Counted], speaks_of: Neighbours | None) -> Spending:
 
 
 def records_of(runs: Iterable[Counted]) -> Neighbours:
-    """Return the neighbours of a limit that names none. These are one record, replaced if all runs
-    protect that, otherwise added or removed.
+    """Return the neighbours of a limit that names none: one record replaced if all runs protect a
+    replaced record, otherwise one record added or removed.
     """
     return Neighbours(
         REPLACE if {cost.neighboring_relation for cost, _ in runs} == {REPLACE} else ADD

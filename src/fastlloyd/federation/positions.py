@@ -2,11 +2,11 @@
 
 A store is a chain of events. Its position consists of the number of events (length) and the hash of
 the last one (head). A server remembers the positions of clients' stores, and the next plan can
-carry them to another server. A position states "my store had this head at this length". This is
-true in every run and at every server, so the signature covers neither run nor server. If a third
-party shows an old position again, it is still a true statement about an earlier moment. A server
-that knows a later position ignores the old one. Any other server learns that the store has at least
-this length.
+carry them to another server. A position states "my store had this head at this length". This
+statement is true in every run and at every server, so the signature covers neither run nor server.
+If a third party shows an old position again, it is still a true statement about an earlier moment.
+A server that knows a later position ignores the old one. Any other server learns that the store has
+at least this length.
 """
 
 from collections.abc import Iterable, Mapping

@@ -60,8 +60,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     ) -> "Spending":
         """Return the total cost of exchanges of some runs.
 
-        exchanges : for each run, its cost and the numbers of the exchanges that count, from 1. A
-            mapping gives the number of times that each exchange was answered.
+        exchanges : for each run, its cost and the indices of the exchanges that count, from 1. A
+            mapping from indices to numbers of answers stands for several equal runs.
         asked : neighbours for which the cost is computed.
         """
         runs = [(cost, numbers) for cost, numbers in exchanges if numbers]
@@ -151,7 +151,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         """Return an epsilon with which the total is (epsilon, delta)-DP, rounded up. It is infinite
         if there is none.
 
-        This holds if number and size of the runs were not chosen from results.
+        This guarantee holds if the number and the sizes of the runs were not chosen from results.
         """
         pure = round_up(self.pure_epsilon) if self.is_pure else math.inf
         if delta == 0 or self.n_unknown:

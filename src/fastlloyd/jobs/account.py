@@ -48,10 +48,10 @@ class Bill(NamedTuple):
 class Charged(NamedTuple):
     """Job that was charged to an account. The defaults stand for a job without an account.
 
-    drawing : function that must be called before the noise of each round is drawn, with the number
-        of the round, from 0.
-    later : function that takes the mechanism of the second stage, and returns such a function for
-        that stage.
+    drawing : function that must be called with the number of each round, from 0, before the noise
+        of the round is drawn.
+    later : function that takes the mechanism of the second stage, and returns a function like
+        `drawing` for the second stage.
     accounts : accounts of the data set (`ledger.Account`), including this job.
     counted : ledger that counts the job, or None.
     """
@@ -70,7 +70,8 @@ class BudgetAccount(NamedTuple):
     identity : identity that the ledger must have, or None for any.
     by : name of the command or estimator that charges.
     purpose : purpose of the runs in words, for the owner of the ledger, or "".
-    files : files of the records, which the ledger knows again, or None.
+    files : facts about the files of the records, by which the ledger recognises them later, or
+        None.
     """
 
     dataset: DataSet

@@ -53,13 +53,13 @@ NEEDS_CAP = (
 
 
 class BoundsText(NamedTuple):
-    """Bounds as a text that `parse_bounds` reads."""
+    """Bounds of features, as a text that `parse_bounds` reads."""
 
     text: str
 
 
 class RecipeFeatures(NamedTuple):
-    """Bounds, weights and ways of the features of a recipe."""
+    """Features of a recipe, with their bounds, weights and ways."""
 
     features: tuple[Feature, ...]
 
@@ -195,7 +195,8 @@ class ClusteringChoices(GuaranteeChoices):
         return (algorithm(named) if isinstance(named, str) else named).varied(**self.varied)
 
     def specific(self) -> dict[str, Callable[[], Any]]:
-        """Return functions that make the fields of `Settings` that `common` lacks, by name.
+        """Return functions that make the remaining fields of `Settings`, by name. The other fields
+        are those of `common`.
 
         Each function raises PlanError if its choice is invalid.
         """

@@ -66,7 +66,8 @@ class ClientRequest:
     data : path of the records, as in `FileSource`.
     unit_column, missing, engine, layout : as in `FileSource`.
     outside : treatment of a value outside the bounds, "clip" or "refuse".
-    fingerprints : file by which records are known again, or None for the one beside the records.
+    fingerprints : file of fingerprints, by which records are recognised, or None for the file
+        beside the records.
     are_fingerprints_lost : whether the owner confirms that fingerprints of earlier runs are lost.
     """
 
@@ -165,7 +166,7 @@ def check_unit_column(plan: Plan, column: str | None) -> None:
 
 
 def at_once(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `work` in this thread, and return its result."""
+    """Call `work` at once in this thread, and return its result."""
     return work(*args, **kwargs)
 
 
@@ -181,7 +182,9 @@ class Rehearsal(NamedTuple):
 
 
 class Drive(Protocol):
-    """Function that calls long work, and may show the progress meanwhile."""
+    """Function that does long work by calling another function. It may show the progress
+    meanwhile.
+    """
 
     def __call__(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `work` for the arguments."""
@@ -290,7 +293,7 @@ class PreparedClient(NamedTuple):
     def _rehearsed(
         self, runs: Mapping[bytes, str], watch: Watch, drive: Drive
     ) -> "tuple[KnownRecords, OwnRecords]":
-        """Pass over the records as the longest round would; nothing is written.
+        """Pass over the records as the longest round would. Nothing is written.
 
         runs : as in `FingerprintFile.complete`.
         """
@@ -388,7 +391,7 @@ class OwnRecords:
 
 
 def slowest(queries: Sequence[Query], source: TableSource, run: AnyRun) -> Asked:
-    """Return the query that takes longest, measured on the first records."""
+    """Return the query whose answer takes longest. The time is measured on the first records."""
     records = source.records
     some = next(iter(GridRecords(records, run.domain, Outside.CLIP, source=records.source)))
     some = some[:N_TRIED]

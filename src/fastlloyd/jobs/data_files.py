@@ -15,16 +15,17 @@ _MAX_INTEGER = (1 << 64) - 1
 
 
 def is_stream(path: str) -> bool:
-    """Return whether a full path names what this process was handed, such as /dev/stdin.
+    """Return whether a full path names an open file or pipe that this process was given, such as
+    /dev/stdin.
 
-    Even if that is a file, its own path is unknown.
+    Even if it is a file, the file's own path is unknown.
     """
     return _STREAM.match(path) is not None
 
 
 def files_of(data: str) -> DataFiles | None:
-    """Return the facts of the files that a path names, or None if they are in no files of this
-    machine, come from a pipe, or cannot be found. Nothing is read.
+    """Return facts about the files that a path names. Return None if they are not on this machine,
+    are a pipe, or cannot be found. No content is read.
     """
     if not data or is_address(data):
         return None

@@ -16,7 +16,8 @@ OPTION = "name a file for them with --fingerprints FILE, in a folder that only y
 def fingerprint_file(data: str, named: Path | None) -> FingerprintFile:
     """Return the file of fingerprints for these records, which need not exist.
 
-    data : path of the records. named : the file that the owner names, or None.
+    data : path of the records.
+    named : file that the owner names, or None.
 
     Raises StateError for records beside which no file can be kept, or for a named file that would
     be read as records.
@@ -40,7 +41,9 @@ def fingerprint_file(data: str, named: Path | None) -> FingerprintFile:
 
 
 def _folder(data: str) -> Path:
-    """Return the folder beside the records: of the file, around the folder, or before a pattern."""
+    """Return the folder beside the records: the folder that contains the file or the folder of
+    records, or the part of the path before a pattern.
+    """
     if is_address(data):
         raise StateError(
             f"{data} is on another machine, so no file with the fingerprints of your records can be"

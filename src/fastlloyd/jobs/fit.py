@@ -280,7 +280,7 @@ def watched(run: AnyRun, watch: Watch, drawing: Drawing) -> Iterator[Drawing]:
     """Report the events of a run to `watch`. Yield a function to call before the noise of each
     round.
 
-    The yielded function takes the number of the round, from 0. It calls `drawing`, and then reports
+    The yielded function takes the number of a round, from 0. It calls `drawing`, and then reports
     the round to `watch`.
     """
 
@@ -308,7 +308,9 @@ def placing(n_clusters: int, watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def after(first: FirstStage) -> Iterator[None]:
-    """Run the block. To an error in it, add the epsilon that the first stage has spent."""
+    """Run the block. If it raises an error, add to the error the epsilon that the first stage has
+    spent.
+    """
     try:
         yield
     except FastLloydError as error:

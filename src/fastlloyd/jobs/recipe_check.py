@@ -11,11 +11,11 @@ from fastlloyd.records.text_cells import CellBlock
 
 @dataclass(slots=True)
 class FeatureCounts:
-    """Exact numbers of rows of one feature. Do not publish them.
+    """Exact counts of rows for one feature. Do not publish them.
 
-    missing : rows whose cell is missing.
-    unknown : rows whose text the recipe does not know.
-    outside : rows with a value outside the bounds.
+    missing : number of rows whose cell is missing.
+    unknown : number of rows whose text the recipe does not know.
+    outside : number of rows with a value outside the bounds.
     """
 
     missing: int = 0
@@ -25,9 +25,9 @@ class FeatureCounts:
 
 @dataclass(slots=True)
 class RecipeCheck:
-    """Exact numbers of rows of a file. Do not publish them.
+    """Exact counts of rows for a file. Do not publish them.
 
-    n_rows : all rows.
+    n_rows : number of all rows.
     features : counts of each feature, by its key.
     """
 

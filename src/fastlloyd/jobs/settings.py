@@ -55,8 +55,8 @@ N_RECORDS_LEAK = (
 
 
 class Named(Protocol):
-    """Columns for which bounds are stated. The fields are those of `Source`, but `others` is None
-    if other columns are not known.
+    """Columns for which bounds are stated. The fields are those of `Source`, except that `others`
+    is None if other columns are not known.
     """
 
     @property
@@ -224,8 +224,8 @@ def check_stated(stated: StatedBounds | None, name: str) -> None:
 
 @contextmanager
 def naming(setting: str) -> Iterator[None]:
-    """Run the block. To an error about a range, add the name of its setting, because a range is
-    written like bounds.
+    """Run the block. If it raises an error about a range, add the name of the setting to the error.
+    A range is written like bounds, so the error would not say which one is meant.
     """
     try:
         yield

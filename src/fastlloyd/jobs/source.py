@@ -53,7 +53,7 @@ class Source(Protocol):
     """Records that a job reads in passes.
 
     columns : names of the features.
-    names : the same, or None if the records have no names.
+    names : names of the features, or None if the columns of the records have no names.
     others : names of columns that are not used.
     has_ids : whether each row has the id of its person.
     drops_records : whether a record with a missing cell is left out.
@@ -207,7 +207,8 @@ class ArrayRecords:
     columns : names of the columns.
     ids : id of each row's person, or None.
     check_finite : function that raises DataError for NaN or infinite values.
-    place : function that returns the position of a record, for messages, given its number from 1.
+    place : function that returns the place of a record for messages, given the record's number from
+        1.
     """
 
     n_ahead, dropped, others, source = 0, 0, (), "X"
@@ -233,7 +234,7 @@ class ArrayRecords:
         yield self.values
 
     def blocks_to_check(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield all records in one block, with the number of the first record, from 1."""
+        """Yield one pair: the number of the first record, 1, and all records in one block."""
         yield 1, self.values
 
     def check(self, block: Any, _first: int, /) -> None:
@@ -253,7 +254,7 @@ class TableSource:
     drops_records : whether a record with a missing cell is left out.
     has_names : whether the columns have names of their own.
     holds_keys : as in `engines.started`.
-    has_fixed_separator : as of `RecordFile`.
+    has_fixed_separator : as in `RecordFile`.
     """
 
     def __init__(
@@ -290,9 +291,9 @@ class TableSource:
     def check_layout(self, relation: NeighboringRelation) -> None:
         """Raise DataError if a replaced record could change how a text file is split into cells.
 
-        With one record more or less, the same reading is left, or the file is refused. With one
-        record replaced, another reading could be left, unless the separator is stated or the header
-        settles it.
+        If one record is added or removed, the file is read in the same way, or is refused. If one
+        record is replaced, the file could be read in another way, unless the separator is stated or
+        the header settles it.
         """
         if relation is NeighboringRelation.REPLACE_ONE and not self._has_fixed_separator:
             raise DataError(
@@ -447,7 +448,7 @@ class TableSource:
 
     @property
     def _texts(self) -> list[bytes] | None:
-        """Ids of rows in memory, or None."""
+        """Ids of the rows as texts if the rows are in memory, or None."""
         ids = None if isinstance(self.records, RecordFile) else self.records.ids
         return ids.texts() if isinstance(ids, Ids) else ids
 

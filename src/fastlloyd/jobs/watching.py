@@ -53,8 +53,8 @@ class RoundAnswered(Event, frozen=True, kw_only=True):
 
 
 class PassProgressed(Event, frozen=True, kw_only=True):
-    """Event: a pass over the records has come further. Its progress is either `n_records`, or the
-    two numbers of pieces.
+    """Event: a pass over the records has made progress. Either `n_records` is known, or `n_pieces`
+    and `n_all_pieces`.
 
     number : number of the pass, from 1.
     n_records : exact number of records read so far. Do not publish it.

@@ -104,10 +104,10 @@ class Federation(ProtocolChoices, frozen=True, kw_only=True):
 class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Public numbers of a run that somebody considers.
 
-    It has no bounds, because all forecasts are relative to them.
+    It contains no bounds, because all forecasts are relative to the bounds.
 
     n_records : cap and expected number of records, or of persons if `persons` is set.
-    n_features, n_clusters : numbers of features and of clusters.
+    n_features, n_clusters : number of features, and number of clusters.
     algorithm : algorithm of the run.
     delta : delta, or None for the default.
     neighboring_relation : neighbouring relation of the guarantee.
@@ -152,7 +152,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     ring_bits, required_bits : bits of the plan's ring, and the least number of bits that it must
         have. None without a federation.
     client, dealer : bytes that the last client and the first client send and receive. The first
-        also deals the keys. None without a federation.
+        client also deals the keys. None without a federation.
     """
 
     epsilon: float
@@ -313,8 +313,8 @@ def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[fl
     """Return relative errors at these epsilons for k clusters, half of k, and twice k, by number of
     clusters.
 
-    Numbers above 500 other than k are left out, because placing so large a set of initial centroids
-    is slow.
+    If half of k or twice k is above 500, it is left out, because placing so large a set of initial
+    centroids is slow.
     """
     k = question.n_clusters
     possible = [
@@ -394,8 +394,8 @@ def _first(
 
     With fixed T, the error decreases along the candidates. The error grows with T, and the planner
     raises T along the candidates, from `fewest` upwards. A candidate that does not suffice with
-    `fewest` iterations therefore cannot suffice at all. From the first that does, the error may
-    jump up with T, so each further candidate is tried.
+    `fewest` iterations therefore cannot suffice at all. At later candidates the error may jump up
+    with T. So from the first candidate that suffices with `fewest`, each candidate is tried.
 
     candidates : ascending candidates.
     fewest : smallest number of iterations, or None.

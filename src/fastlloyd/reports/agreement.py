@@ -36,8 +36,8 @@ def page(plan: Plan, spent: str | None = None) -> str:
     """Return the page as plain text for a printer, at most 76 columns wide unless a name is longer.
 
     plan : plan to sign.
-    spent : sentences about the budget that the reader's earlier runs spent. None leaves room to
-        write it.
+    spent : sentences about the budget that the reader's earlier runs spent. With None, the page
+        leaves room to write them.
     """
     sections = [
         f"{PAGE_HEADING}\n{'=' * len(PAGE_HEADING)}",

@@ -1,4 +1,4 @@
-"""Certainty about one record that an observer can reach who sees everything that a run reveals.
+"""Certainty about one record for an observer who sees everything that a run reveals.
 
 The observer knows everything except whether one record is in the data. Let p be the probability
 that the observer gives to the record before the run, and q the probability after it. Let P be the

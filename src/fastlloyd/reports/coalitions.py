@@ -2,7 +2,7 @@
 epsilon remains against larger ones.
 
 Let mu be the parameter of the run, and h the number of shares of noise that the guarantee counts
-on. A party that knows all shares of a sum but u sees the run with mu sqrt(h / u)
+on. For a party that knows all shares of a sum except u of them, the parameter is mu sqrt(h / u)
 (docs/proofs/shares-of-noise.md).
 """
 
@@ -127,8 +127,8 @@ def person_epsilon(plan: Plan, n: int) -> float:
 
 
 def one_share_epsilon(plan: Plan) -> float:
-    """Return epsilon, at the plan's delta, against a party that sees all answers of one client
-    behind that client's share of noise alone.
+    """Return epsilon, at the plan's delta, against a party that sees all answers of one client,
+    each with only that client's share of noise.
 
     The bound is mu sqrt(h), in client-noise (docs/proofs/shares-of-noise.md). With group masks, the
     server together with one client sees this much. A server that breaks the protocol can make
@@ -146,7 +146,8 @@ def _epsilon(
     plan : plan of the run.
     mu_squared : mu^2 of the release with the noise of the unknown shares alone.
     n_unknown : number of unknown shares.
-    factor : number of records of the person, divided by the number that the plan's mu covers.
+    factor : number of records of the person, divided by the number of records that the plan's mu
+        covers.
     """
     m, of_one = plan.mechanism, factor**2 * plan.mechanism.accountant().mu_squared * plan.n_shares
     if n_unknown == 1:  # one share is a rounded Gaussian: nothing is lost by adding up

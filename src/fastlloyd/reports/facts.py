@@ -92,7 +92,7 @@ def cut(items: Iterable[Fact], rest: str, most: int | None, separator: str) -> s
     """Return a list in words, cut off after `most` items.
 
     items : facts to list.
-    rest : name of the fact that states the number of items left out.
+    rest : name of the fact that states how many items are left out.
     most : largest number of items to list, or None to list all.
     separator : text between two items.
     """

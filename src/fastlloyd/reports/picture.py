@@ -36,7 +36,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         it is not private.
     settled : bool (n_clusters,), True if the standard errors apply (`uncertainty.Status`). Other
         centroids are drawn hollow, without an ellipse. None means True for all known errors.
-    counted : unit that the counts are of.
+    counted : unit in which the clusters are counted.
     """
 
     features: tuple[str, ...]

@@ -117,8 +117,8 @@ def _price_of_two_results(plan: Plan) -> Fact:
 
 
 def profile_deviation(plan: Plan) -> float:
-    """Return the standard error with which all other organisations together know one organisation's
-    number of records, or of persons.
+    """Return the standard error with which all other organisations together can compute one
+    organisation's number of records, or of persons.
 
     The others subtract their own records and noise from the noisy sums, so only one share of noise
     is left, or the server's noise. All answers that count every record are combined, each weighted
@@ -172,7 +172,7 @@ def found(name: str, m: AnyRun, **values: object) -> Fact:
     """Return the fact `name` for a run that finds clusters or a run that finds bounds.
 
     m : settings of the run.
-    values : more values of the fact.
+    values : further values of the fact.
     """
     if isinstance(m, Mechanism):
         values["n_clusters"] = m.n_clusters
@@ -235,7 +235,7 @@ def simulated(plan: Plan) -> Fact:
 
 def trust(plan: Plan) -> Facts:
     """Return facts about the parties against which the noise protects, and about the additional
-    noise that this takes.
+    noise that is needed for it.
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         met = [] if plan.masks is Masks.GROUP else [Fact.of("server_with_a_client")]

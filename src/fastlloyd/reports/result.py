@@ -56,8 +56,8 @@ OTHER_COLUMNS = CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """Cluster of a result, in original units.
 
-    standard_errors : standard error of each coordinate of the centroid, or None if the centroid
-        stayed in the last round.
+    standard_errors : standard error of each coordinate of the centroid, or None if the centroid was
+        not moved in the last round.
     mean_beyond : row of `uncertainty.Accuracy.beyond` for this cluster, with None instead of NaN.
         None if the result has no such numbers.
     """
@@ -81,7 +81,7 @@ class Result(RunResult, frozen=True, kw_only=True):
     accuracy : standard errors and status of the centroids.
     loss : estimate of the loss, or None if the mechanism does not estimate it.
     first : first stage, which found the bounds within the same budget, or None.
-    split : numbers of groups that the noisy votes show, or None if the votes cannot tell.
+    split : how many groups the noisy votes show, or None if that cannot be computed from the votes.
     """
 
     mechanism: Mechanism
@@ -145,7 +145,7 @@ class Result(RunResult, frozen=True, kw_only=True):
     def errors(self) -> FloatArray:
         """Standard errors of the centroids, float64 (n_clusters, n_features), original units.
 
-        They are NaN for a centroid that stayed in the last round.
+        They are NaN for a centroid that was not moved in the last round.
         """
         return self.accuracy.errors
 
@@ -156,8 +156,8 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @property
     def rounds_covered(self) -> list[Fact]:
-        """Facts about the numbers of rounds: those for bounds, those of the clustering, and that of
-        the loss.
+        """Facts about how many rounds there are for the bounds, for the clustering, and for the
+        loss.
         """
         m, n = self.mechanism, len(self.mechanism.rounds)
         rounds = Fact.of("n_iterations", n=n)
@@ -170,7 +170,7 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @property
     def updated(self) -> NDArray[np.bool_]:
-        """Bool (n_clusters,), False for a centroid that stayed in the last round."""
+        """Bool (n_clusters,), True for each centroid that was moved in the last round."""
         return np.array([status is not Status.STAYED for status in self.accuracy.status])
 
     @property
@@ -236,7 +236,7 @@ class Result(RunResult, frozen=True, kw_only=True):
         """Return the findings for programs: features, intervals, clusters, and splits that the
         votes show.
 
-        `standard_errors` of a cluster is None if its centroid stayed in the last round.
+        `standard_errors` of a cluster is None if its centroid was not moved in the last round.
         """
         radius, split = self.accuracy.radius, self.split or Split()
         return {
@@ -306,7 +306,7 @@ def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
 def centroids_csv(result: Result) -> str:
     """Return a CSV table for people, with one row per cluster.
 
-    The columns are: number of the cluster from 0, centroid in original units, noisy count, standard
+    The columns are: index of the cluster from 0, centroid in original units, noisy count, standard
     errors of the centroid, standard error of the count, `radius_...`, `beyond_...`, and status.
     Clusters are numbered by noisy count, the largest first.
 
@@ -314,12 +314,12 @@ def centroids_csv(result: Result) -> str:
     row. `beyond_...` is `Accuracy.beyond`. `status` is a value of `uncertainty.Status`. A result
     without a radius or without `Accuracy.beyond` has no such columns.
 
-    Numbers are in the units of the columns. A feature whose logarithm is clustered has its interval
-    by its ends, `lower_...` and `upper_...`, and factors for sizes.
+    Numbers are in the units of the columns. If a feature's logarithm is clustered, its interval has
+    two columns for its ends, `lower_...` and `upper_...`, and factors stand for sizes.
 
     Numbers have the digits that their standard errors warrant. `centroids.json` has all digits.
-    Standard errors are empty if a centroid stayed in the last round. A column `privacy` is added if
-    the guarantee does not hold. A feature with the name of another column is renamed to
+    Standard errors are empty if a centroid was not moved in the last round. A column `privacy` is
+    added if the guarantee does not hold. A feature with the name of another column is renamed to
     `feature_...`.
     """
     features = _columns(result.mechanism.domain.features)

@@ -27,7 +27,7 @@ FINEST = 0.01  # of the radius of a cluster: a smaller error is called less
 
 
 def guarantee(result: RunResult) -> Facts:
-    """Return facts about epsilon and delta, and about the secret that they hide."""
+    """Return facts about epsilon and delta, and about what they protect."""
     m, mood = result.mechanism, "would_hide" if result.leaks else "hides"
     of = "rows" if m.persons else "record"
     person = []

@@ -110,7 +110,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rounds_covered(self) -> list[Fact]:
-        """Facts about the numbers of rounds that the guarantee covers."""
+        """Facts about how many rounds the guarantee covers."""
         return [Fact.of("n_rounds", n=len(self.mechanism.rounds))]
 
     # not everything can be drawn
@@ -208,8 +208,8 @@ def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
 def unfinished_files(plan: Plan, unfinished: Unfinished, reason: str) -> dict[str, bytes]:
     """Return the files of a run that ended early, by name.
 
-    The guarantee covers its centroids, and the rounds that made them are charged. The centroids
-    keep the order of the rounds.
+    The guarantee covers the centroids in these files, and the rounds that made them are charged.
+    The centroids keep the order that they have in the rounds.
 
     plan : plan of the run.
     unfinished : centroids and rounds of the run so far.

@@ -169,9 +169,9 @@ def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
     Each epsilon is the largest over all sets of clients that may be present.
 
     plan : plan of the run.
-    n_included : number of clients in the last sum of a finished run, or None before the run. It
-        changes only the stated scales of the shares of noise, which assume before the run that all
-        clients join. No epsilon depends on it.
+    n_included : number of clients in the last sum of a finished run, or None before the run. Only
+        the stated scales of the shares of noise depend on this number. Before the run, they are
+        stated as if all clients join. No epsilon depends on this number.
     """
     n = plan.n_clients if n_included is None else n_included
     shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds

@@ -1,4 +1,4 @@
-"""The recipe of a result that is read from its folder."""
+"""Recipe of a result, read from the result's folder."""
 
 from pathlib import Path
 

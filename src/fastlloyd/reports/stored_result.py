@@ -42,7 +42,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     plan : plan of a federated run, or None.
     centroids : int64 (n_clusters, n_features), grid units.
     clusters : one entry per cluster, in original units.
-    split : numbers of groups that the noisy votes show.
+    split : how many groups the noisy votes show.
     radius : radius R of the intervals, float64 (n_features,), original units, or None.
     """
 
@@ -72,7 +72,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     def standard_errors(self) -> FloatArray:
         """Standard errors of the centroids, float64 (n_clusters, n_features), original units.
 
-        They are NaN for a centroid that stayed in the last round.
+        They are NaN for a centroid that was not moved in the last round.
         """
         unknown = (math.nan,) * self.mechanism.n_features
         return np.array([cluster.standard_errors or unknown for cluster in self.clusters])

@@ -1,6 +1,7 @@
-"""Units of the columns: from the numbers that are clustered to what people wrote in their tables.
+"""Units of the columns: the numbers that are clustered are converted back to what people wrote in
+their tables.
 
-A logarithm comes back as the typical value, which is the geometric mean, and an interval by its
+A mean of logarithms is shown as a typical value (the geometric mean), and its interval by the two
 ends. A date comes back as a date. Ends of an interval keep their order, so an interval in the units
 of the column covers exactly what the interval of the clustered numbers covers.
 """
@@ -76,7 +77,7 @@ class LogUnits(Units):
     size_prefix = "factor_"
 
     def value(self, number: float) -> Any:
-        """Return the typical value."""
+        """Return the typical value: e to the power of `number`."""
         return float(Scale.LOG.to_column(number))
 
     def text(self, number: float) -> str:
@@ -103,7 +104,7 @@ class LogUnits(Units):
         return found[:: math.ceil(len(found) / most)]
 
     def measured(self, number: float, error: float) -> str:
-        """Return the typical value, and in brackets the interval by its ends."""
+        """Return the typical value, with both ends of its interval in brackets."""
         if not (math.isfinite(error) and error > 0):
             return self.text(number)
         lower, upper = (f"{end:g}" for end in self.errors(number, error))

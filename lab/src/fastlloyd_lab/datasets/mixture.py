@@ -7,9 +7,9 @@ rotated grid of simplices.
 
 Separation of two clusters: project both onto a line, and cut alpha / 2 off each tail of each.
 Divide the gap between the inner ends by the distance of the outer ends. The separation is the
-largest such ratio over all lines. It is s if and only if the following two ellipsoids just touch:
-they lie around the means, and have Mahalanobis radius z (1 + s) / (1 - s), z = z_(alpha / 2), alpha
-= 0.05. The clusters are therefore placed in two steps:
+largest such ratio over all lines. It is s if and only if two ellipsoids around the means just
+touch. Their Mahalanobis radius is z (1 + s) / (1 - s), with z = z_(alpha / 2) and alpha = 0.05. The
+clusters are therefore placed in two steps:
 
 1. Scale the grid until the first two ellipsoids touch, and no two overlap.
 
@@ -140,8 +140,8 @@ def simplex_grid(k: int, d: int) -> FloatArray:
     """Return k centres in d >= 2 dimensions, (k, d). Nearest neighbours have distance 2.
 
     The first centres are the d + 1 vertices of a simplex. Then follow copies of all its vertices
-    but the first. The first two vertices are -e1 and e1, and copies are shifted by 2 e1, 4 e1, and
-    so on.
+    except the first. The first two vertices are -e1 and e1, and copies are shifted by 2 e1, 4 e1,
+    and so on.
     """
     axes = np.arange(1, d + 1)
     # of a simplex of edge 2 in so many dimensions, above its face

@@ -44,8 +44,8 @@ class Parameter:
     whole: bool = True
 
     def parse(self, text: str) -> float | None:
-        """Return the number in the text, or None if it is outside the range, or has another
-        spelling than the usual one.
+        """Return the number in the text, or None if it is outside the range or not written in the
+        usual way.
         """
         spelling = r"0|[1-9][0-9]{0,8}" if self.whole else r"0\.[0-9]{0,2}[1-9]"
         if not re.fullmatch(spelling, text, re.ASCII) or not self.low <= float(text) <= self.high:
@@ -110,7 +110,7 @@ def generate(name: str) -> Table:
 def generate_labelled(name: str) -> tuple[Table, IntArray]:
     """Return the records of `generate` with their labels, (n_records,).
 
-    A label is the number of the record's cluster, from 0, or -1 for an outlier.
+    A label is the index of the record's cluster, from 0, or -1 for an outlier.
     """
     family, values = _parse(name)
     records, labels = family.draw(

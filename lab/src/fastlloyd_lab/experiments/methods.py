@@ -72,7 +72,8 @@ class Method:
     """Method of clustering, with its name in results and its label in figures.
 
     options : swept options that the method accepts.
-    private : whether the method uses epsilon. If not, it is run once for each set, options and run.
+    private : whether the method uses epsilon. If it does not, there is only one trial for each
+        combination of set, options and run.
     central : whether the method gives the same result for every number of clients.
     """
 

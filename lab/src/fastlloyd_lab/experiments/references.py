@@ -72,8 +72,8 @@ def code_digest(text: str, folder: Path) -> str:
 
 
 def said(error: BaseException) -> str:
-    """Return an exception in one line. Its type is left out if the message was written
-    for people.
+    """Return the message of an exception in one line. The type of the exception is left out if the
+    message was written for people.
     """
     text = " ".join(str(error).split())
     if isinstance(error, FastLloydError):

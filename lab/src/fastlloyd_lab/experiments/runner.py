@@ -38,8 +38,8 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress of an experiment: numbers of all trials, of finished trials, and of failed trials
-    among these.
+    """Progress of an experiment: the number of all trials, of finished trials, and of those
+    finished trials that failed.
     """
 
     total: int
@@ -148,7 +148,8 @@ def _session(
 ) -> dict[str, Any]:
     """Return the facts about one call of `run` for the provenance.
 
-    One of them is `busy`, the share of the processes' time that clustering and measures took.
+    One of these facts is `busy`, the share of the processes' time that clustering and measures
+    took.
 
     reports : for each trial, seconds of preparation, and seconds of clustering and measures.
     """
@@ -198,7 +199,7 @@ def _asked(path: Path, out: Path, *, quick: bool) -> tuple[list[Trial], dict[str
 
 
 def _earlier_trials(earlier: Mapping[str, Any], source: Path, out: Path) -> list[Trial]:
-    """Return the trials that a folder was made with, from its provenance.
+    """Return the trials for which a folder was made, read from its provenance.
 
     source : folder of the code files that specifications name.
     """

@@ -46,7 +46,7 @@ Values = Annotated[tuple[Option, ...], Meta(min_length=1)]
 class Settings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Settings of trials. In a grid, None takes the setting of the specification."""
+    """Settings of trials. In a grid, None stands for the setting of the specification."""
 
     runs: Runs | None = None
     epsilons: Epsilons | None = None
@@ -200,7 +200,7 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
 
 
 def _set(settings: Settings) -> dict[str, Any]:
-    """Return the fields of `Settings` that are not None."""
+    """Return the fields of `settings` that are not None, by name."""
     return {
         name: value
         for name in Settings.__struct_fields__
@@ -209,8 +209,8 @@ def _set(settings: Settings) -> dict[str, Any]:
 
 
 def _check_number(settings: Spec, grid: Grid, n_sets: int, methods: Sequence[Method]) -> None:
-    """Raise PlanError if there would be too many trials. It is checked before any is made, because
-    lists of options multiply.
+    """Raise PlanError if there would be too many trials. Call this before any trial is made,
+    because the number of combinations of options may be very large.
     """
     kinds = [
         math.prod(len(values) for name, values in grid.options.items() if name in method.options)

@@ -74,7 +74,7 @@ class Schedule:
         self._waiting[trial.dataset].appendleft(trial)
 
     def leave(self, current: str | None) -> None:
-        """Note that a process no longer works on the set `current`."""
+        """Remember that a process no longer works on the set `current`."""
         if current is not None:
             self._users[current] -= 1
 

@@ -122,7 +122,8 @@ def logarithmic_marks(low: float, high: float) -> list[float]:
 
 
 def _together(values: list[float]) -> tuple[float, float]:
-    """Return the ends of the largest group of values without a large gap between neighbours.
+    """Return the least and the greatest value of the largest group of values that has no large gap
+    between neighbours.
 
     values : ascending values. Values that are not positive are left out if the others alone span
         more than the gap.
@@ -142,7 +143,7 @@ def _together(values: list[float]) -> tuple[float, float]:
 
 
 def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
-    """Draw a tick at each value. The first and the last tick have a number, and so do the others if
+    """Draw a tick at each value. The first and the last tick have a number. Other ticks have one if
     there is room.
 
     values : ascending values.
@@ -187,10 +188,11 @@ def spaced(values: Sequence[float], least: float) -> list[float]:
 
 
 def _kept(n: int, meet: Callable[[int, int], bool]) -> list[int]:
-    """Return which of n things in a row are kept if no two may overlap.
+    """Return the indices of the things that are kept, from n things in a row, so that no two
+    overlap.
 
-    The first and the last are kept. From left to right, each thing that overlaps no kept thing is
-    kept, too.
+    The first and the last thing are kept. From left to right, each further thing is kept if it
+    overlaps no kept thing.
 
     n : number of things.
     meet : function of two indexes that returns whether the things overlap.
@@ -349,7 +351,7 @@ def draw_ratios(
     """Draw curves that are relative to a reference, which is a line at 1.
 
     ratios : ratios of all curves on this axis.
-    factor : the axis is logarithmic if the ratios span more than this factor.
+    factor : factor between the largest and the smallest ratio above which the axis is logarithmic.
     """
     low, high = min(ratios, default=0.0), max(ratios, default=0.0)
     if 0 < factor * low < high:

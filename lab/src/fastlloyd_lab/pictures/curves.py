@@ -41,7 +41,7 @@ class Curves:
         return [(epsilon, each) for epsilon, each in self.points[variant] if each.n]
 
     def off(self, variant: Variant) -> _Points:
-        """Return the points of a variant that lie outside the axis: epsilon and mean."""
+        """Return the points of a variant that lie outside the axis, each as epsilon and mean."""
         return [
             (epsilon, each)
             for epsilon, each in self.means(variant)

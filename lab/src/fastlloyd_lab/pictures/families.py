@@ -64,7 +64,7 @@ class Family:
 
     @property
     def varying(self) -> list[str]:
-        """Return which of n_features and n_clusters take several values."""
+        """Return the names, n_features or n_clusters, that take several values in the family."""
         return [axis for axis in _AXES if len(self.sizes(axis)) > 1]
 
     def of_size(self, **sizes: int) -> list[DataSet]:
@@ -88,7 +88,7 @@ def families(summaries: Summaries) -> list[Family]:
 
 
 def _areas(summaries: Summaries, sets: list[DataSet], variant: Variant) -> Sample:
-    """Return the area of each run, averaged over the sets."""
+    """Return, for each run, the area under the measure, averaged over the sets."""
     return pooled([summaries.areas(each.name, variant, summaries.main_measure) for each in sets])
 
 

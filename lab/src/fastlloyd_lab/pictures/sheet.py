@@ -59,7 +59,7 @@ def sheet(
 
     title : title of the figure.
     panel_height : height of each panel in inches.
-    shape : numbers of rows and columns.
+    shape : number of rows, and number of columns.
     legend : labels with samples of their lines.
     notes : sentences below the panels.
     """

@@ -1,9 +1,9 @@
 """Summarise the rows of trials: means over runs with 95% intervals, areas under curves, and ratios
 to a method.
 
-Failed trials, and values that are not finite, are left out of means and counted, as in the paper.
-An example is the Davies-Bouldin index of a single cluster. Runs are identified by their number: in
-runs with the same number, all methods start from the same centroids.
+As in the paper, failed trials and values that are not finite are left out of means, and their
+number is stated. An example is the Davies-Bouldin index of a single cluster. Runs are identified by
+their number: in runs with the same number, all methods start from the same centroids.
 """
 
 import math
@@ -54,10 +54,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Finite values by the number of their run, and the numbers of runs that failed or have an
-    infinite value.
+    """Finite values of a measure, by the index of their run.
 
-    lost : numbers of the runs without a value.
+    n_failed, n_infinite : number of runs that failed, and number of runs with an infinite value.
+    lost : indices of the runs without a value.
     """
 
     by_run: Mapping[int, float]
@@ -156,9 +156,9 @@ def _run_by_run(
     samples.
 
     value : function that computes the value of a run.
-    count : function that combines the numbers of omitted trials.
+    count : function that combines the samples' numbers of omitted trials.
 
-    A run that one sample lacks is left out.
+    A run that is missing in one of the samples is left out.
     """
     shared = set.intersection(*(set(sample.by_run) for sample in samples)) if samples else set()
     return Sample(
@@ -296,8 +296,9 @@ class Summaries:
     def areas(self, dataset: str, variant: Variant, measure: str) -> Sample:
         """Return, for each run, the area under a measure by epsilon, over all epsilons of the set.
 
-        Runs that lack an epsilon are left out. n_failed and n_infinite count the runs that have
-        such a trial at any epsilon. The sample is empty if there are fewer than two epsilons.
+        Runs without a value at some epsilon are left out. n_failed and n_infinite count the runs
+        with a failed trial, or an infinite value, at any epsilon. The sample is empty if there are
+        fewer than two epsilons.
         """
         epsilons = self.epsilons(dataset)
         if len(epsilons) < 2:

@@ -27,7 +27,7 @@ CSV_COLUMNS = (
 class Table:
     """Table of headings and rows of text.
 
-    text : number of first columns that contain words instead of numbers.
+    text : number of columns, from the left, that contain words instead of numbers.
     """
 
     title: str
@@ -145,8 +145,8 @@ def area_table(summaries: Summaries, measure: str) -> Table:
 def _best(
     summaries: Summaries, measure: str, found: Sequence[tuple[Variant, Summary]]
 ) -> Variant | None:
-    """Return the private method with the best mean, or none if there is only one, or if better is
-    not defined.
+    """Return the private method with the best mean. Return none if there is only one such method,
+    or if it is not defined which values are better.
 
     Only methods with the most runs are compared. Otherwise a method could win because its failures
     are left out.

@@ -101,8 +101,8 @@ def assign(
 
 
 class _Tally:
-    """Numbers of records with values outside the bounds, and with missing cells. They are exact,
-    for the owner only.
+    """Counts of records with values outside the bounds, and of records with missing cells. They are
+    exact, for the owner only.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ def _csv(
 
     fitted : estimator of the result.
     blocks : records.
-    tally : numbers of records with special values, updated here.
+    tally : counts of records with special values, updated here.
     distance : whether to add the distance to the centroid.
     """
     import numpy as np

@@ -89,10 +89,10 @@ def template(
 
 
 def _reasons(data: str, columns: Iterable[str], layout: "Layout") -> Iterator[str]:
-    """Yield, for each column that the template leaves out, the error that choosing the column
-    causes.
+    """Yield, for each column that the template leaves out, the error that the user would get for
+    choosing it.
 
-    A pipe yields nothing, because it cannot be read again.
+    For a pipe, nothing is yielded, because it cannot be read again.
     """
     from fastlloyd.records import Missing, open_records
 

@@ -226,10 +226,9 @@ def free_address() -> str:
 
 
 def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
-    """Return the records of each hospital: equal parts of the public table, chosen by the public
-    seed.
+    """Return the records of each hospital: equal parts of the public table, chosen by the public seed.
 
-    Each hospital takes its part as given, like records of its own.
+    Each hospital uses its part as if it had collected the records itself.
     """
     import numpy as np
 

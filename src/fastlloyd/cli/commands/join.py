@@ -202,8 +202,8 @@ def _carry_out(
 
 
 def _place(output: OutputOptions, plan: "Plan") -> "Destination":
-    """Return the destination of the result: the folder in the options. It may contain files of this
-    run.
+    """Return the destination of the result: the folder that the options name. It may already
+    contain files of this run.
     """
     from fastlloyd.cli import results
 
@@ -291,7 +291,8 @@ class _Joining(NamedTuple):
         return None
 
     def _follow(self, party: "DurableClient") -> "tuple[ClientResult | Ended, Meter | None]":
-        """Take part to the end of the run. Return this end, and the bytes that were moved.
+        """Take part to the end of the run. Return how it ended, and the number of bytes sent and
+        received.
 
         Raises typer.Exit if the run continues after this process has stopped.
         """

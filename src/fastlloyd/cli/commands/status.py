@@ -77,7 +77,9 @@ def status(store: StoreFile, json: Json = False) -> None:
 
 
 def _waits(run: dict[str, Any]) -> str:
-    """Return a phrase with the parties that an open run waits for, as far as the store knows."""
+    """Return a phrase that names the parties for which an open run waits, as far as the store
+    shows.
+    """
     if run["reason"] or run["waits_for"] is None:
         return ""
     if run["client"]:
@@ -95,7 +97,7 @@ def _waits(run: dict[str, Any]) -> str:
 
 
 def _more(run: dict[str, Any]) -> str:
-    """Return why a run ended or, while clients join, the names of those that have joined."""
+    """Return why a run ended or, while clients join, the names of the clients that have joined."""
     if run["reason"]:
         return f": {run['reason']}"
     if run["state"] != JOINING or not run["joined"]:

@@ -35,8 +35,8 @@ def clip_offsets(
     """Set `clipped` to the clipped offsets of records from their points. Return the largest squared
     norm.
 
-    XT : records feature by feature, (d, n). The m records from number `start` on are used.
-    owners : number of the point of each record, (m,), from 0 to k - 1.
+    XT : records feature by feature, (d, n). The m records from position `start` onwards are used.
+    owners : index of the point of each record, (m,), from 0 to k - 1.
     CT : points, (d, k).
     radius, units : as in `mechanisms/queries/clipping.py`.
     clipped : output, (d, m).

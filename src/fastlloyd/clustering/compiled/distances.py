@@ -114,8 +114,8 @@ def feature_labels(
 
 @helper
 def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray, int]:
-    """Return A, constants, and the number of rows of a group. The keys of a record x are A x +
-    constants.
+    """Return A, constants, and the number of rows in a group of centroids. The keys of a record x
+    are A x + constants.
 
     Groups are padded with centroids whose keys are infinite, to a multiple of the number of rows
     that `least_keys` processes together. Centroids are padded with zeros to as many features as
@@ -203,7 +203,8 @@ def block_labels(
 def least_keys(
     block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int, width: Width
 ) -> None:
-    """Set best[r] to the smallest key of record r, for m records and the rest of their vectors.
+    """Set best[r] to the smallest key of record r, for m records. The entries that fill the last
+    vector are set, too.
 
     A, constants : results of `feature_keys`, or rows of one group of them.
     """

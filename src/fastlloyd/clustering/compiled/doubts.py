@@ -1,9 +1,9 @@
 """Nearest centroids of the records that `filter.py` cannot decide, by exact squared distances.
 
-With few features, a record is compared with all centroids, and 64 such records take as long as one.
-With many features, it is compared only with centroids that may be the nearest by their scores.
-Several records are copied before their distances are computed, because a processor waits for
-numbers that it has just written.
+With few features, a doubtful record is compared with all centroids, and 64 doubtful records take as
+long as one. With many features, it is compared only with centroids whose scores show that they may
+be the nearest. Several records are copied before their distances are computed, because a processor
+waits for numbers that it has just written.
 """
 
 from typing import Any
@@ -262,7 +262,7 @@ def decide_rows(
     The rows are X[start + i] for each i in `doubtful`. Centroids with scores above limits[i] are
     not compared, as in `decide_columns`.
 
-    first : number of the record to which the first column of `products` belongs.
+    first : position of the record to which the first column of `products` belongs.
     products, constants : as in `filter.propose`.
     """
     chunks, _, size, R = products.shape

@@ -220,7 +220,7 @@ def _least_two(
     """Update the two smallest scores of each record with the scores of further centroids.
 
     products : products of these centroids, (centroids, R). A score is products + constants.
-    start : number of the first of these centroids.
+    start : index of the first of these centroids.
     best, second, found : smallest score, second smallest score, and centroid with the smallest
         score.
     """

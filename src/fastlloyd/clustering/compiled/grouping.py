@@ -1,4 +1,4 @@
-"""Inner loop that sorts the numbers of records by key."""
+"""Inner loop that sorts the indices of records by key."""
 
 import numpy as np
 from numba import types

@@ -116,9 +116,10 @@ def inlined(function: _Function) -> _Function:
 
 
 def pays(steps: int, *kernels: Callable[..., Any]) -> bool:
-    """Return whether the kernels should do `steps` steps that other code could do too.
+    """Return whether the kernels should do `steps` steps that other code could also do.
 
-    They should if their machine code is on disk, or if compiling them would have saved time by now.
+    They should if their machine code is on disk, or if compiling them earlier would have saved time
+    by now.
     """
     mine = [cast("_Kernel", kernel) for kernel in kernels]
     for kernel in mine:

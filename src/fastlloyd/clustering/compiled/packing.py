@@ -17,9 +17,10 @@ def place(
     attempts: int,
     squared_gap: float,
 ) -> int:
-    """Place the points from number `first` on, as `packing._placed` does, until the words run out.
+    """Place the points from index `first` onwards, as `packing._placed` does, until the words run
+    out.
 
-    Returns 1 if all are placed, 0 if a point finds no place, or -1 if a word is rejected.
+    Returns 1 if all points are placed, 0 if a point finds no place, or -1 if a word is rejected.
 
     words : random words.
     reach : largest coordinate of each feature.

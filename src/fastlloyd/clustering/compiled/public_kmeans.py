@@ -157,12 +157,12 @@ def add_centroids(
     scale : the sum of weights W times the largest square M.
     of_points, before, keys, losses, candidates : work arrays of `room_for_choice`.
     trials : uniform numbers, (k - 1, T).
-    chosen : numbers of the chosen points. chosen[0] is given, and the others are set.
+    chosen : indices of the chosen points. chosen[0] is given, and the others are set.
 
     With u = 2**-53, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49
     M, in this code and in NumPy. A sum S of these distances by weights is known up to e = W g + (n
-    + 2) u S, in any order of addition. If two sums differ by more than 8 e in this code, the same
-    one is smaller in NumPy.
+    + 2) u S, in any order of addition. If two sums differ by more than 8 e in this code, the sum
+    that is smaller here is also smaller in NumPy.
     """
     (n, r), T, n_blocks = points.shape, trials.shape[1], len(blocks)
     nearest, scores, e = (
@@ -273,7 +273,7 @@ def _find_labels(
     labels: IntArray,
     r: int,
 ) -> bool:
-    """Set each label to the nearest centroid. Return False if one is not certain.
+    """Set each label to the nearest centroid. Return False if a label is not certain.
 
     room : work array of four numbers for each point of a block. They are the smallest score, the
         second smallest, the centroid of the smallest, and another score.
@@ -337,8 +337,8 @@ def _doubt(length: float, farthest: float, r: int) -> float:
     """Return the difference of two scores above which their order is certain.
 
     With u = 2**-53, |c|^2 - 2 x.c is known up to g = 2 (r + 1) u (2 |x| |c| + |c|^2), in this code
-    and in NumPy. If two scores differ by more than 4 g in this code, the same one is smaller in
-    NumPy.
+    and in NumPy. If two scores differ by more than 4 g in this code, the score that is smaller here
+    is also smaller in NumPy.
 
     length : |x| of the point.
     farthest : largest |c|^2 of a centroid.

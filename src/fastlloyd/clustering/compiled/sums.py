@@ -218,7 +218,7 @@ def _add_two_clusters(
 ) -> None:
     """Set `totals` to sums and counts of two features for up to two clusters, all in registers.
 
-    `in0` is 1 for a record of the first cluster, otherwise 0.
+    In the code, `in0` is 1 for a record of the first cluster, otherwise 0.
     """
     n0, n1, a0, a1, b0, b1, share = (
         constants[0],

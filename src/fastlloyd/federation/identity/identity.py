@@ -317,7 +317,7 @@ class PrivateIdentity(Secret):
 
     @staticmethod
     def is_under_passphrase(path: Path) -> bool:
-        """Return whether the file is encrypted, so that `load` needs a passphrase.
+        """Return whether the file is encrypted. If it is, `load` needs a passphrase.
 
         Raises IdentityError if the file cannot be used.
         """

@@ -143,7 +143,9 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 
 def signs_certificates(certificate: x509.Certificate) -> bool:
-    """Return whether the certificate is an authority's, which may issue other certificates."""
+    """Return whether the certificate belongs to an authority, which may issue other
+    certificates.
+    """
     constraints, usage = (
         _find(certificate, x509.BasicConstraints),
         _find(certificate, x509.KeyUsage),
@@ -307,7 +309,7 @@ def _for_what(certificate: x509.Certificate) -> str:
 
 
 def _by_whom(certificate: x509.Certificate) -> str:
-    """Return the fault in the kind of signature, or "".
+    """Return the fault in the kind of the certificate's signature, or "" if there is none.
 
     Only the authority's certificate can show whether the authority signed it.
     """

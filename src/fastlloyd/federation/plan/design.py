@@ -218,7 +218,7 @@ def renew(
 def _members(
     members: Sequence[PublicIdentity], clients: Mapping[str, Client], leave_out: Sequence[str]
 ) -> dict[str, Client]:
-    """Return the clients that have new public files, by name, with the caps that they had.
+    """Return the clients that have new public files, by name. Their caps do not change.
 
     members : public identities of these clients.
     clients : clients that stay in the plan, by name.

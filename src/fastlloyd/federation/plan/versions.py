@@ -11,5 +11,7 @@ are those of `PROTOCOL_VERSION`.
 
 
 def version_of(mechanism: AnyPlanned) -> int:
-    """Return the version of the plans of a mechanism: a recipe needs another one."""
+    """Return the version of the plans of a mechanism. A mechanism with a recipe needs another
+    version.
+    """
     return PROTOCOL_VERSION if mechanism.domain.recipe is None else RECIPE_VERSION

@@ -150,8 +150,8 @@ class ClientSession(Secret):
 
     @property
     def last_included(self) -> int:
-        """Number of the last opened round with this client's answer in its sum, from 1, or 0 if
-        there is none.
+        """Last opened round whose sum contains this client's answer. Rounds are counted from 1. It
+        is 0 if there is no such round.
         """
         return self._phase.last_included if isinstance(self._phase, ClientRounds) else 0
 
@@ -332,8 +332,8 @@ class ClientSession(Secret):
         return self._phase
 
     def _recall(self, said: Message) -> None:
-        """Continue from a message that the client sent in this state before a restart, in place of
-        a new one.
+        """Continue after a restart, with a message that the client sent in this state before. No
+        new message is made.
         """
         self._now.recall(said)
         self._last_sent = [Send(SERVER, said)]

@@ -28,7 +28,9 @@ class ClientPhase(Protocol):
         ...
 
     def recall(self, said: Message) -> None:
-        """Continue from a message that the client made before a restart, in place of `say`."""
+        """Continue after a restart, with a message that the client made before. Call this instead
+        of `say`.
+        """
         ...
 
     def take(self, message: Message) -> None:

@@ -1,10 +1,11 @@
-"""Phase of a client in which the clients of a run come to share keys that the server does not have.
+"""Phase of a client in which the clients of a run agree on shared keys, which the server does not
+have.
 
 Each client signs fresh keys into its Hello. The server relays the Hellos of the clients that are
-present to all of them (`Deal`). Some pairs of clients need a common key, a pair key. The client
-that is earlier in the plan makes it, with the public keys of the later one. With pairwise masks
-every pair needs a key, otherwise only the pairs with the first client. The first client, the
-dealer, also draws the group key and seals it for the others.
+present to all of them (`Deal`). Some pairs of clients need a common key, a pair key. Of two such
+clients, the one that is earlier in the plan makes the key, with the public keys of the later one.
+With pairwise masks every pair needs a key, otherwise only the pairs with the first client. The
+first client, the dealer, also draws the group key and seals it for the others.
 
 Every client checks the keys made for it. If all are valid, the client is ready, and signs
 everything on which the clients must agree. If a signed key is invalid, the client names its maker,
@@ -222,16 +223,16 @@ class Joining(Secret):
         self.key_set, self._shared, self.bad = key_set, None, ()
 
     def _leave(self, before: KeySet, key_set: KeySet) -> None:
-        """Leave the clients of an earlier Deal for those of a new one.
+        """Drop the keys of an earlier Deal, and share keys with the clients of a new Deal.
 
-        Nothing was masked with keys of the earlier Deal. So after a new start of the run, any set
-        of clients may follow.
+        Nothing was masked with keys of the earlier Deal. So after a new start of the run, the new
+        Deal may name any set of clients.
 
         before : key set of the earlier Deal.
         key_set : key set of the new Deal.
 
-        Raises RemoteProtocolError if `key_set` must not follow, or if the run was started too
-        often.
+        Raises RemoteProtocolError if `key_set` must not follow `before`, or if the run was started
+        too often.
         """
         if key_set.deal.beginning != before.deal.beginning:
             self._before.add(before.deal.beginning)
@@ -299,7 +300,9 @@ class Joining(Secret):
         return SealedKeys(agreed.digest, commitment, signed, boxes)
 
     def _recall_keys(self, sealed: SealedKeys) -> None:
-        """Continue from keys that the client made before a restart, in place of `seal`."""
+        """Continue after a restart, with keys that the client made before. Call this instead of
+        `seal`.
+        """
         recipients = self._recipients
         if sealed.deal != self._agreed.digest or len(sealed.ciphertexts) != len(recipients):
             raise LocalProtocolError("the keys were made for other clients than the Deal names")

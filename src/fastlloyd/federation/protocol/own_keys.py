@@ -1,5 +1,5 @@
-"""Keys that one client made in one run: its own, and those that it shares with single other
-clients.
+"""Keys of one client in one run: the client's own keys, and a key for each pair with another
+client.
 
 Every secret has a name. An earlier process of the client may have stored the secret under this
 name.

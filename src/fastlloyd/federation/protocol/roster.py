@@ -157,8 +157,8 @@ class KeySet:
     def follows(self, other: "KeySet") -> bool:
         """Return whether this key set may replace `other`.
 
-        It may if it belongs to a later attempt of the same start, and has fewer of the same clients
-        with the same Hellos.
+        It may replace `other` if it belongs to a later attempt of the same start. It must also have
+        fewer of the same clients, with the same Hellos.
         """
         is_same = self.deal.beginning == other.deal.beginning
         is_later = self.deal.attempt > other.deal.attempt
@@ -181,8 +181,8 @@ class KeySet:
     def check_sealed(self, client: str, sealed: SealedKeys) -> None:
         """Raise RemoteProtocolError unless `sealed` has all keys that `client` must make.
 
-        These are one signed key for each client after it and, from the dealer, the group key sealed
-        for each of them.
+        The keys are one signed key for each client after `client` in the Deal. From the dealer
+        there is also the group key, sealed for each of these clients.
         """
         at = self._places[client]
         n_later = len(self.names) - 1 - at

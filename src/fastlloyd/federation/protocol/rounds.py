@@ -125,7 +125,9 @@ class ClientRounds:
                 return self.confirm()
 
     def recall(self, said: Message) -> None:
-        """Continue from a message that the client made before a restart, in place of `say`."""
+        """Continue after a restart, with a message that the client made before. Call this instead
+        of `say`.
+        """
         match self.state, said:
             case ClientState.AGGREGATING, Upload(nonce=nonce):
                 self._check_recalled(said)

@@ -174,17 +174,17 @@ class ServerSession:
         return [] if self._waiting is None else self._take(self._waiting.deadline())
 
     def away(self, name: str) -> list[Action]:
-        """Note that client `name` has had no connection for a while.
+        """Remember that client `name` has had no connection for a while.
 
         If the client was late before, the server does not wait for it until it has a connection
-        again. A sum always needs enough clients: if they are too few, the server waits for absent
-        clients too, until the deadline.
+        again. A sum always needs enough clients. If too few are present, the server also waits for
+        absent clients, until the deadline.
         """
         self._attendance.away.add(name)
         return self._go_on(Deadline)
 
     def left(self, name: str) -> list[Action]:
-        """Note that client `name` has left the run permanently.
+        """Remember that client `name` has left the run permanently.
 
         The server stops waiting for it, and ends the run if too few clients are left.
         """
@@ -192,7 +192,7 @@ class ServerSession:
         return self._go_on(Deadline)
 
     def back(self, name: str) -> None:
-        """Note that client `name` has a connection again, so the server waits for it."""
+        """Remember that client `name` has a connection again, so the server waits for it."""
         self._attendance.away.discard(name)
 
     def draw_ahead(self) -> None:

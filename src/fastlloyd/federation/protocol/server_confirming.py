@@ -22,8 +22,8 @@ class ServerConfirming:
     roster : clients of the plan.
     attendance : clients that the server does not wait for.
     key_set : clients that share keys.
-    vouching : names of the clients in the last sum. Clients accept confirmations of these only, so
-        the server counts no others.
+    vouching : names of the clients in the last sum. Clients accept confirmations only from these
+        clients, so the server counts only these.
     confirmations : confirmation of each client, by name.
     relayed : message with the confirmations that the server sent, or None before.
     """

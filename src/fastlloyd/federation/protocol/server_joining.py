@@ -64,8 +64,8 @@ class ServerJoining:
         return self._close(event) if is_short or is_complete else []
 
     def take_over(self, key_set: KeySet) -> None:
-        """Use the Hellos and the random bytes of a Deal. An earlier process of the server may have
-        made the Deal.
+        """Use the Hellos and the random bytes of a Deal, which an earlier process of the server may
+        have made.
         """
         self.beginning = key_set.deal.beginning
         self.hellos |= key_set.hellos

@@ -82,8 +82,8 @@ class Attendance:
         return may_have and not self.unanswered(names, answers)
 
     def left_over(self, names: Sequence[str], answers: Container[str] = ()) -> int:
-        """Return the number of clients of `names` that have not left, or that answered before they
-        left.
+        """Return the number of those clients of `names` that have not left, or that answered before
+        they left.
         """
         return sum(name not in self.gone or name in answers for name in names)
 

@@ -126,12 +126,13 @@ class ServerRounds:
 
     @property
     def _counted_on(self) -> tuple[tuple[str, ...], Container[str]]:
-        """Two groups, to decide whether enough clients are left: the clients that this round and
-        all later ones need, and the clients that count even if they have left.
+        """Two groups of clients, to decide whether enough clients are left. The first contains the
+        clients that this round and all later rounds need. The second contains the clients that
+        count even if they have left.
 
-        The second group contains clients only in the last round, in which an upload still helps
-        after its client has left. In an earlier round the others would pay for one more round,
-        which then could not close.
+        The second group contains clients only in the last round. There, an upload still helps after
+        its client has left. In an earlier round, the other clients would pay for one more round,
+        and that round could not close.
         """
         match self.plan.mechanism.n_rounds - self.n_closed:
             case 0:

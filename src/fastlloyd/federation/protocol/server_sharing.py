@@ -56,7 +56,7 @@ class ServerSharing:
 
     @property
     def n_to_seal(self) -> int:
-        """Number of clients that were asked for keys and have not made them."""
+        """Number of clients that were asked to make keys and have not done so."""
         return len(self._speakers) - len(self.sealed)
 
     @property

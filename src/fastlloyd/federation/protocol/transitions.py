@@ -3,8 +3,8 @@
 Any event outside the tables is refused. A client that refuses a message ends its run (ABORTED),
 because only the server can have sent it. The server refuses one client's message and keeps its
 state. Two rules apply in every state and need no rows. First, a message that was handled changes
-nothing when it comes again. Second, the server turns away a client that does not share keys, once
-others do. A restart is not an event, because a restored session has the same state. The diagrams in
+nothing when it comes again. Second, once some clients share keys, the server turns away every other
+client. A restart is not an event, because a restored session has the same state. The diagrams in
 the documentation are drawn from these tables.
 
 Each state belongs to a phase of the protocol, and an object of the phase handles its messages. A

@@ -176,10 +176,10 @@ class DurableClient(DurableParty[ClientSession]):
     def attached(self, log: LogPosition) -> None:
         """Check the position of this store that the server remembers.
 
-        A server stores a sum in one transaction with the positions of the clients in it. This check
-        takes the last answer of this client that it has seen in a sum. If the server remembers a
-        position from before this answer, it has forgotten the sum, and would draw other noise for
-        it.
+        A server stores a sum in one transaction with the positions of the stores of the clients in
+        it. So the check looks at the last answer of this client that is in a sum. If the server
+        only remembers a position from before this answer, the server has forgotten the sum. It
+        would draw other noise for the same sum.
 
         Raises OldStoreError if this store is an old copy, and OldServerError if the server's store
         is.
@@ -205,7 +205,7 @@ class DurableClient(DurableParty[ClientSession]):
         with the same bytes as before.
 
         If an earlier process did not make an answer that it owed, it is made only now. The answer
-        may take a long pass over the records, which is worth it only if the server is there.
+        may take a long pass over the records, so it is made only if the server is there.
         """
         self._check_footing()
         self._commit(self._session.resume())

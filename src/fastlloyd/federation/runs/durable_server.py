@@ -165,8 +165,8 @@ class DurableServer(DurableParty[ServerSession]):
         return frozenset(() if run is None or run.ended is not None else run.left)
 
     def left(self, name: str) -> list[Send | Finish]:
-        """Note, durably, that the run has ended for client `name`. The server stops waiting for
-        it.
+        """Store that the run has ended for client `name`. The server stops waiting for this
+        client.
         """
         self._check_footing()
         run = self._store.history.runs.get(self._run_id)

@@ -1,4 +1,4 @@
-"""Records of a client, known again by their fingerprint in the file of fingerprints."""
+"""Records of a client, recognised by their fingerprint in the file of fingerprints."""
 
 from collections.abc import Container
 from typing import NamedTuple
@@ -19,15 +19,17 @@ def own_runs(store: Store) -> dict[bytes, str]:
 
 
 def counted_runs(store: Store) -> frozenset[bytes]:
-    """Return `History.counted` of a client's store, as ids in a ledger."""
+    """Return the ids in a ledger of the runs in `History.counted` of a client's store."""
     return frozenset(own_run_id(run_id, store.identity) for run_id in store.history.counted)
 
 
 class KnownRecords(NamedTuple):
-    """Records of a client, known again by their fingerprint.
+    """Records of a client, recognised by their fingerprint.
 
-    fingerprint : made under the key of `known`. known : content of the file, with an entry for each
-        run of the client's store (`FingerprintFile.complete`). file : that keeps it.
+    fingerprint : fingerprint of the records, made under the key of `known`.
+    known : content of the file of fingerprints, with an entry for each run of the client's store
+        (`FingerprintFile.complete`).
+    file : file of fingerprints, in which new fingerprints are stored.
     """
 
     fingerprint: Fingerprint
@@ -45,7 +47,8 @@ class KnownRecords(NamedTuple):
     def check_same(self, run_id: bytes, shown: str) -> None:
         """Raise StateError unless the run, which goes on, was begun with exactly these records.
 
-        run_id : of the ledger. shown : the run's own id.
+        run_id : id of the run in the ledger.
+        shown : the run's own id, for the message.
         """
         self.known.check_same_records(run_id, shown, self.fingerprint)
 

@@ -169,8 +169,8 @@ class DurableParty(Generic[Session]):
         return run is not None and run.may_begin_again
 
     def slept(self) -> None:
-        """Note that this process was stopped, or that its machine slept. The time of the step
-        starts again.
+        """Start the time of the step again, because this process was stopped or its machine
+        slept.
         """
         self._timer.begin_again(Again.SLEPT)
 

@@ -114,8 +114,8 @@ class Ending(Secret):
         return mac.digest()
 
     def differing(self, tags: Mapping[str, bytes]) -> list[str]:
-        """Return the names of the clients whose tag does not confirm exactly this ending, in
-        constant time.
+        """Return the names of the clients whose tag does not confirm exactly this ending. Tags are
+        compared in constant time.
         """
         return [
             name

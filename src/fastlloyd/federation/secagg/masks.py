@@ -1,8 +1,8 @@
 """One-time masks: a key and the full context of one upload become uniform ring elements.
 
-The server never has the keys. All clients share one key, and with `PairwiseMasks` each pair of
-clients shares another. A mask hides one upload completely, as long as it is used for one message
-only. So everything that distinguishes two uploads is an input of the mask.
+The server never has the keys. All clients share one key. With `PairwiseMasks`, each pair of clients
+also shares a key of its own. A mask hides one upload completely, as long as it is used for one
+message only. So everything that distinguishes two uploads is an input of the mask.
 
 Departs from the paper, where masks come from PRNG(seed, t): two tensors or two runs with one seed
 would share a mask.

@@ -37,8 +37,8 @@ class Adding:
 
     n_events : number of events so far.
     sums : counts in the last `AddedUp`.
-    singly : events that are in no count, by number, each with the id of its run, or None if it has
-        none.
+    singly : events that are in no count, by their index. The value is the id of the event's run, or
+        None if it has no run.
     first : id of the first run under each spelling of a data set's name.
     done : ids of the counted runs, if all events were read.
     """

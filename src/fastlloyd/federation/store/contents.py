@@ -161,8 +161,8 @@ _HEAD: Final = "SELECT head FROM events WHERE number = ?"
 
 
 def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
-    """Return the content of a ledger, read from its last `AddedUp` on, or None if it has no such
-    event or is not a ledger.
+    """Return the content of a ledger, read only from its last `AddedUp` onwards. Return None if the
+    store has no such event or is not a ledger.
     """
     role, identity, first = _owner(connection, path)
     if role is not Role.HOLDER:
@@ -271,7 +271,8 @@ def _check_newest(
 ) -> None:
     """Raise StateError if the head file knows more events than the store, or different ones.
 
-    The store may be one step ahead, if the process crashed before it wrote the head file.
+    The store may be one step ahead of the head file, if the process crashed before it wrote the
+    head file.
 
     known : position in the head file.
     """

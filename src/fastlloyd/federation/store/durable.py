@@ -350,8 +350,8 @@ def read(path: Path) -> tuple[Contents, list[Event]]:
 
 
 def _matched(rows: Sequence[Row], events: Sequence[Event], messages: Sequence[bytes]) -> list[Text]:
-    """Return number, event and encoding of each message. Raises StateError if an encoding does not
-    match its event.
+    """Return, for each message, the index of its event, the event, and the message's encoding.
+    Raises StateError if an encoding does not match its event.
 
     rows : rows of the events.
     events : events of a step.

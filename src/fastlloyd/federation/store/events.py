@@ -127,7 +127,7 @@ class HandedBack(_Event, frozen=True, tag=13):
     """Event of a holder: some exchanges of a `RunCharged` are refunded, because no noise was drawn
     for them and none will be. Only the process of the run writes this event.
 
-    numbers : numbers of these exchanges, in rising order.
+    numbers : indices of these exchanges, in rising order.
     """
 
     run_id: RunId
@@ -165,8 +165,8 @@ class RunEnded(_Event, frozen=True, tag=4):
 
     outcome : end of the run.
     reason : reason for an end without a result.
-    released : numbers of the exchanges that were reserved and never charged, in rising order. A
-        server has none.
+    released : indices of the exchanges that were reserved and never charged, in rising order. Empty
+        at a server.
     """
 
     run_id: RunId
@@ -179,8 +179,8 @@ class LimitSet(_Event, frozen=True, tag=5):
     """Event of a client or holder: all runs on the data set together may be at most (epsilon,
     delta)-DP. An infinite epsilon lifts the limit.
 
-    The limit applies to one record: replaced if all runs of the data set protect that, otherwise
-    added or removed.
+    If all runs on the data set protect a replaced record, the limit applies to one record replaced.
+    Otherwise it applies to one record added or removed.
     """
 
     dataset: Name
@@ -238,10 +238,11 @@ class DataSetNamed(_Event, frozen=True, tag=30):
 class Repeated(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """Number of equal runs on a data set: with the same cost, and the same exchanges that count.
+    """Count of equal runs on a data set. The runs have the same cost, and the same exchanges of
+    each run count.
 
     dataset : normalised name of the data set (`names.same`).
-    numbers : numbers of the exchanges that count.
+    numbers : indices of the exchanges that count.
     times : number of runs.
     """
 
@@ -251,13 +252,13 @@ class Repeated(
 
 
 class RepeatedRuns(Repeated, frozen=True):
-    """Number of equal runs that protect records."""
+    """Count of equal runs that protect records."""
 
     cost: RunCost
 
 
 class RepeatedPersonRuns(Repeated, frozen=True):
-    """Number of equal runs that protect persons."""
+    """Count of equal runs that protect persons."""
 
     cost: PersonRunCost
 
@@ -271,9 +272,9 @@ class AddedUp(_Event, frozen=True, tag=31):
 
     records : counts of runs that protect records.
     persons : counts of runs that protect persons.
-    others : numbers of all earlier events that must still be read, in rising order. These are the
-        events outside such runs, those of the first run under each name, and those of the last
-        runs.
+    others : indices of all earlier events that must still be read, in rising order. They are the
+        events that belong to no counted run. The first run under each name and the last runs are
+        not counted.
     """
 
     records: tuple[RepeatedRuns, ...]

@@ -30,7 +30,7 @@ class Run:
 
     run_id : id of the run.
     reserved : reservation of the run, or None at a server.
-    charged : numbers of the charged exchanges, in order.
+    charged : indices of the charged exchanges, in order.
     is_agreed : whether all its clients were ready. From then on, exchanges may have been charged.
     joined : at a server, names of the clients that said Hello, in order.
     left : at a server, names of the clients that left the run, in order.
@@ -72,16 +72,16 @@ class Run:
 
     @property
     def uncharged(self) -> tuple[int, ...]:
-        """Numbers of the exchanges that were reserved and not charged, in rising order. They are
-        released when the run ends.
+        """Indices of the exchanges that were reserved and not charged, in rising order. These
+        exchanges are released when the run ends.
         """
         charged = set(self.charged)
         return tuple(number for number in range(1, self.n_exchanges + 1) if number not in charged)
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """Numbers of the exchanges that count as spent. While the run is open these are all
-        exchanges, afterwards the charged ones.
+        """Indices of the exchanges that count as spent. While the run is open, these are all
+        exchanges. Afterwards they are the charged exchanges.
         """
         return tuple(sorted((*self.charged, *(self.uncharged if self.is_open else ()))))
 
@@ -103,7 +103,7 @@ class History:
     used : normalised names (`names.same`) of the data sets with a run.
     spellings : spellings of each data set's name, by the normalised name, in order. The first is
         the name that is shown.
-    told : number of these spellings that the holder was told of, by the normalised name.
+    told : how many of these spellings the holder was told of, by the normalised name.
     peers : last known position of each client's store, by signing key (hex).
     signed : event in which the client signed that position, by signing key (hex), if there is one.
     rest : runs that are only in the last `AddedUp`. Empty if `is_whole`.
@@ -145,7 +145,7 @@ class History:
         """Return the history up to an `AddedUp`.
 
         added : the event.
-        number : number of the event.
+        number : index of the event.
         others : the earlier events that it names.
         """
         history = cls(Role.HOLDER)
@@ -352,8 +352,8 @@ def _is_again(run: Run, reserved: events.Reservation) -> bool:
 
 
 def _tightest(limits: Sequence[events.Limit]) -> events.Limit:
-    """Return a limit that implies all of these, which have the same neighbours. If all are lifted,
-    return the last one.
+    """Return a limit that implies all of these limits, which have the same neighbours. If all of
+    them are lifted, return the last one.
     """
     *_, last = limits
     stand = [limit for limit in limits if math.isfinite(limit.epsilon)]

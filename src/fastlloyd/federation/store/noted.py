@@ -20,14 +20,14 @@ Purpose = Annotated[str, Meta(max_length=MAX_PURPOSE)]
 class DataFiles(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """Facts of the files of a run, by which they are known again. Their size does not grow with the
-    number of files.
+    """Facts about the files of a run, by which the files are recognised later. The facts take no
+    more space for more files.
 
     path : full path of the file, folder or pattern; its end, if it is longer than `MAX_PATH`.
     n_files : number of files.
     size : size of all files, in bytes.
     changed : newest time of change, in nanoseconds since 1970, UTC.
-    inode, device : of a single file, otherwise 0.
+    inode, device : inode and device of the file if there is only one, otherwise 0.
     """
 
     path: Annotated[str, Meta(max_length=MAX_PATH)]
@@ -38,8 +38,8 @@ class DataFiles(
     device: Count = 0
 
     def is_unchanged(self, earlier: "DataFiles") -> bool:
-        """Return whether the files have size, time and number of the earlier ones, and also their
-        path, or the inode of the single file.
+        """Return whether these files and the earlier ones have the same size, time and number. They
+        must also have the same path or, for a single file, the same inode.
         """
         if (self.n_files, self.size, self.changed) != (
             earlier.n_files,

@@ -253,8 +253,8 @@ class Party(Protocol):
         """Continue or end the run, because the present step has taken too long."""
 
     def slept(self) -> None:
-        """Note that this process was stopped, or that its machine slept. No message could be
-        received meanwhile, so the time of the step starts again.
+        """Start the time of the step again, because this process was stopped or its machine slept.
+        No message could be received meanwhile.
         """
 
 
@@ -272,8 +272,8 @@ class ServerParty(Party, Protocol):
         """
 
     def leave(self, name: str, hello: bytes, signature: bytes) -> list[Request]:
-        """Note that the run has ended for client `name`, with a result or without. The server stops
-        waiting for it.
+        """Remember that the run has ended for client `name`, with a result or without. The server
+        stops waiting for this client.
 
         hello : digest of the Hello with which the client joined.
         signature : the client's signature on `roster.leave_statement`.
@@ -283,8 +283,8 @@ class ServerParty(Party, Protocol):
         """
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
-        """Note that client `name` is connected. Return the last position of its store that the
-        server remembers.
+        """Remember that client `name` is connected. Return the last position of its store that the
+        server knows.
 
         log : present position of the client's store, signed by the client.
 
@@ -292,13 +292,13 @@ class ServerParty(Party, Protocol):
         """
 
     def disowned(self, name: str) -> list[Request]:
-        """Note that client `name` stops: after attaching, it found that its store does not match
-        the position that the server remembers.
+        """Handle that client `name` stops. After attaching, the client found that its store does
+        not match the position that the server remembers.
         """
 
     def away(self, name: str) -> list[Request]:
-        """Note that client `name` has not been connected for a while. The server may stop waiting
-        for it until it is connected again.
+        """Remember that client `name` has not been connected for a while. The server may stop
+        waiting for it until it is connected again.
         """
 
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
@@ -310,7 +310,7 @@ class ServerParty(Party, Protocol):
         """
 
     def announce(self, name: str, log: SignedPosition) -> None:
-        """Note that a message of client `name` has come and waits for its turn.
+        """Remember that a message of client `name` has come and is waiting for its turn.
 
         log : position of the client's store, signed by the client.
         """
@@ -330,12 +330,12 @@ class ClientParty(Party, Protocol):
 
     @property
     def farewell(self) -> tuple[bytes, bytes]:
-        """Digest of the Hello with which the client joined (32 bytes), and its signature on the
-        statement that this run has ended for it (64 bytes).
+        """Digest of the Hello with which the client joined (32 bytes), and a signature of the
+        client (64 bytes). The client signs that its run has ended.
         """
 
     def attached(self, log: LogPosition) -> None:
-        """Note the position of this client's store that the server remembers.
+        """Check the position of this client's store that the server remembers.
 
         Raises RemoteProtocolError if the client refuses the server.
         """

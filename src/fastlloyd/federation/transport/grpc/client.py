@@ -46,8 +46,8 @@ INTERNAL, if a connection breaks.
 class GrpcClient:
     """Connection of one client to the server, for one run.
 
-    n_awaited : number of clients whose answers this step still lacks, as far as the server has sent
-        it, or 0.
+    n_awaited : number of clients whose answers this step still lacks, as the server last sent it,
+        or 0.
     trouble : sentence about the present reason why the client cannot reach the server, or "".
     meter : bytes sent and received so far.
 

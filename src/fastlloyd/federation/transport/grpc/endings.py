@@ -57,8 +57,8 @@ def stop_code_of(error: BaseException) -> StopCode:
 
 
 def sentence(code: int) -> str:
-    """Return the meaning of a code, as the end of a sentence about the client. An unknown code
-    counts as OTHER.
+    """Return the meaning of a code, as the end of a sentence about the client. An unknown code is
+    treated as OTHER.
     """
     known = code if code in set(StopCode) else StopCode.OTHER
     return _SENTENCES[StopCode(known)]

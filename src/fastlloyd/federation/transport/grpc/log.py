@@ -1,5 +1,5 @@
-"""Log that one peer cannot fill. Of each kind of line about a peer, the first lines are written. If
-too many follow, they are only counted.
+"""Log that a single peer cannot fill. The first lines of each kind about a peer are written. If too
+many more come, they are only counted.
 """
 
 import logging

@@ -82,7 +82,7 @@ def refused_old(what: str, here: Place, there: Place) -> str:
     """Return the message to a process whose store is behind that of another process, or differs
     from it.
 
-    what : the fault of the store, in words.
+    what : words for the fault of the store.
     here : process that is refused.
     there : the other process.
     """

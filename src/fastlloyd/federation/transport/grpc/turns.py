@@ -218,7 +218,7 @@ class Turns:
             self._timer.cancel()
 
     def _look(self) -> None:
-        """Check the clock, regularly. Call the party if the time of its step is over, or if this
+        """Check the clock at intervals. Call the party if the time of its step is over, or if this
         process slept.
 
         If a process was stopped, or its machine slept, all answers and this timer are due at once,
