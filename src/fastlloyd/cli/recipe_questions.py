@@ -154,8 +154,10 @@ _ASKED: Mapping[str, Callable[["ColumnLook"], dict[str, Any]]] = {
 
 
 def _order(look: "Look", features: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask for the date that orders the rows of a person, and return it. If a feature is already
-    such a date, ask nothing.
+    """Ask for the column with the date that orders the rows of a person. Return its table by its
+    name.
+
+    If exactly one feature is a date, ask nothing and return an empty dict.
     """
     if sum("date" in table for table in features.values()) == 1:
         return {}

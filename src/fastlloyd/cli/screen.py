@@ -87,8 +87,8 @@ class OwnersScreen(NamedTuple):
             )
 
     def counted(self, n: int, one: str, many: str) -> None:
-        """Print a note with the number n, unless n is 0. It ends with the clause `one` for one
-        record, or `many` for several.
+        """Print a note with the clause `one` if n is 1, or `many` if n is larger. If n is 0, print
+        nothing.
         """
         if n:
             said = one if n == 1 else many

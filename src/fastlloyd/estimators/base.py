@@ -117,7 +117,7 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
         spends nothing.
 
         The estimator can predict, transform and plot. It has all attributes of a fitted estimator
-        but `labels_`, because a result has no labels. Its parameters are those of a central fit
+        except `labels_`, because a result has no labels. Its parameters are those of a central fit
         with the same settings. Features have the names of the file, or x1, x2, ... if the file has
         none.
 
@@ -327,7 +327,7 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
         return [*uncounted, *clipped, *map(NoisyResultWarning, doubts)]
 
     def _warn_before(self, prepared: PreparedFit[Any]) -> None:
-        """Warn of a guarantee that does not hold, or that is weak, before any budget is spent."""
+        """Warn, before any budget is spent, if the guarantee does not hold or is weak."""
         if prepared.leaks and prepared.has_noise:
             warnings.warn(
                 f"{'; '.join(prepared.leaks)}. privacy_spent_ says that the result is not private.",
@@ -416,7 +416,7 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
         )
 
     def __dir__(self) -> list[str]:
-        """Return all names but `labels_`.
+        """Return all names of attributes except `labels_`.
 
         scikit-learn draws every attribute listed here into notebooks, and notebooks are passed on.
         """

@@ -41,8 +41,8 @@ NOT_KNOWN: Final = "not known"
 class Nowhere(NamedTuple):
     """Mark of an estimator that was in no block when it was copied or pickled.
 
-    process : id of the process that read the copy or pickle. A process that was forked from it may
-        be in a block.
+    process : id of the process that read the copy or pickle. A process that was forked from this
+        process may be in a block.
     """
 
     process: int
@@ -127,14 +127,15 @@ def dataset(
         everything about one person. Limits for patients then apply to the fits.
     new : confirm that no run on these records was ever counted, so the ledger does not know the
         data set. The ledger is made if it is missing.
-    new_unit : confirm that the data set was counted for another kind of person so far, and start a
-        new sum.
+    new_unit : confirm that the data set was until now counted for another kind of person, and start
+        a new sum.
     ledger : file of the ledger. None takes the file that the variable FASTLLOYD_LEDGER names, or
         else the file in the user's state folder.
 
     While the block is open, fits in all threads of this process belong to it. A fit in another
-    thread that names another data set does not. In the block's own thread such a fit is refused. If
-    several blocks are open, a fit outside all of them in its own thread is refused.
+    thread that names another data set does not belong to the block. In the block's own thread such
+    a fit is refused. If several blocks are open, a fit outside all of them in its own thread is
+    refused.
 
     An estimator that is made, cloned, copied or pickled inside the block belongs to it permanently,
     also in a worker process (`n_jobs`). On a machine without this ledger, such an estimator is

@@ -43,7 +43,8 @@ class Choosing(BaseEstimator):
         return 16
 
     def _stated(self) -> Self:
-        """Return this estimator, or a copy whose parameters at their default are the recipe's.
+        """Return this estimator. With a recipe, return a copy in which parameters that have their
+        default value take the values of the recipe.
 
         Raises PlanError if the recipe cannot be used.
         """

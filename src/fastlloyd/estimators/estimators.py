@@ -332,9 +332,10 @@ class Lloyd(FastLloyd):
 class MomentLloyd(Estimator):
     """k-means with (epsilon, delta)-differential privacy (docs/momentlloyd.md).
 
-    First rounds ask for moments of the records, last rounds for clipped offsets from centroids.
-    Usually closer to k-means without noise than `FastLloyd` at the same privacy. Its planner
-    chooses all that can be chosen. There is nothing to tune. At most 1024 features.
+    The first rounds ask for moments of the records, the last rounds for clipped offsets from
+    centroids. The result is usually closer to k-means without noise than that of `FastLloyd` at the
+    same privacy. The planner chooses all settings of the algorithm, so there is nothing to tune. It
+    takes at most 1024 features.
 
     Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`).
     Unit of protection: one row or, with `groups` in `fit`, one person with all rows.

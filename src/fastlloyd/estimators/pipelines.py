@@ -42,8 +42,8 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
     Parameters
     ----------
     pipeline : Pipeline, or another estimator that contains an estimator of this package
-        It must be fitted. Nested pipelines, ColumnTransformer, FeatureUnion, searches such as
-        GridSearchCV, and objects inside other steps are checked, too.
+        The pipeline must be fitted. Nested pipelines, ColumnTransformer, FeatureUnion, searches
+        such as GridSearchCV, and objects inside other steps are checked, too.
 
     Returns
     -------
@@ -181,7 +181,9 @@ def _attributes(step: Any) -> dict[str, Any]:
 
 
 def _children(step: Any) -> list[tuple[str, Any]]:
-    """Return the estimators inside a step with their names, the fitted ones if there are any."""
+    """Return the estimators inside a step, with their names. If some of them are fitted, return
+    only these.
+    """
     if isinstance(step, Pipeline):
         return [(name, child) for name, child in step.steps if child is not None]
     if isinstance(step, FeatureUnion):

@@ -35,7 +35,8 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> IntArray:
         """Return the index of the centroid nearest to each record, int32 (n_samples,). NOT PRIVATE.
 
-        Distances are those of the scaled domain. A row that a gap drops by the recipe has -1.
+        Distances are those of the scaled domain. A row that the recipe drops because of a missing
+        cell has -1.
         """
         grid, records = self._grid(X)
         labels = self._labels(grid)
@@ -47,7 +48,7 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
 
         Distances are in the scaled domain. The unit is half the width of a feature's bounds, or of
         the widest feature with scaling="common". The nearest centroid is the one that `predict`
-        returns. A row that a gap drops by the recipe has NaN.
+        returns. A row that the recipe drops because of a missing cell has NaN.
         """
         grid, records = self._grid(X)
         distances = np.empty((len(grid), len(self._centroids)))
@@ -90,13 +91,13 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
             yield start, stop, kernels.squared_distances(grid[start:stop], self._centroids)
 
     def _labels(self, grid: GridArray) -> IntArray:
-        """Return the number of the centroid nearest to each grid point, int32 (n,)."""
+        """Return, for each grid point, the index of the nearest centroid, int32 (n,)."""
         limits = self.mechanism_.domain.half_widths
         return kernels.assign(grid, self._centroids, limits=limits).astype(np.int32)
 
     def _grid(self, X: ArrayLike) -> tuple[GridArray, FrameRecords | None]:
-        """Return the records as grid points, and the record of each row, or None if each row is
-        one.
+        """Return the records as grid points, and the index of each row's record, or None if each
+        row is a record.
         """
         check_is_fitted(self)
         domain = self.mechanism_.domain
@@ -106,7 +107,9 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
         return on_grid(domain, values)[0], None
 
     def _raw(self, X: ArrayLike) -> FrameRecords | None:
-        """Return the records of a raw table by the recipe of the fit, or None without a recipe."""
+        """Return the records that the recipe of the fit makes of a raw table, or None without a
+        recipe.
+        """
         using = using_of(self.recipe, self.mechanism_.domain)
         if using is None:
             return None

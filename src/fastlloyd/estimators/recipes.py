@@ -33,8 +33,8 @@ _NO_PARAMETERS: Final = frozenset(
 
 
 def stated_parameters(model: BaseEstimator, recipe: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator that a recipe states, as far as the estimator has their
-    default.
+    """Return the parameters that a recipe states for an estimator. Parameters that do not have
+    their default value in the estimator are left out.
 
     Raises PlanError if `recipe` is no recipe, if bounds are given too, or if the estimator lacks a
     parameter that the recipe states.
@@ -95,7 +95,7 @@ def outside_of(recipe: Recipe | None) -> str:
 def using_of(recipe: Any, domain: Domain | None = None) -> Using | None:
     """Return the features of a recipe and where their columns are, or None without a recipe.
 
-    domain : domain of a fit, whose features then count, or None before a fit.
+    domain : domain of a fit, whose features are then used, or None before a fit.
     """
     here = recipe.here if isinstance(recipe, Recipe) else Here()
     if domain is not None:
@@ -125,7 +125,7 @@ def groups_of(X: Any, using: Using, *, is_person: bool) -> Any:
 
 
 def raw_records(X: Any, using: Using, groups: Any = None) -> FrameRecords:
-    """Return the records of a raw table by a recipe.
+    """Return the records that a recipe makes of a raw table.
 
     X : data frame, table of Arrow, or array of numbers with the recipe's columns.
     groups : id of the person of each row, or None.
@@ -165,8 +165,8 @@ def note_columns(model: Any, X: Any, using: Using) -> None:
 def in_columns(domain: Domain, values: FloatArray) -> FloatArray:
     """Return numbers that are clustered, (n, n_features), in the units of the columns.
 
-    The centre of a logarithm becomes the typical value, and a date stays a number of days since 1
-    January 1970.
+    A mean of logarithms becomes the typical value. A date stays a number of days since 1 January
+    1970.
     """
     if domain.recipe is None:
         return values

@@ -91,7 +91,7 @@ class EstimatorState(BaseEstimator):
 
     @cached_property
     def _split(self) -> Split:
-        """Numbers of groups that the noisy votes show."""
+        """Number of groups the noisy votes show, in the clearest split and in the finer one."""
         m = self.mechanism_
         return clearest_split(self._votes, m.n_clusters, m.seed) or Split()
 
@@ -100,8 +100,8 @@ class EstimatorState(BaseEstimator):
         of the records.
 
         The state names no class, because classes may move. The settings become the text of
-        `mechanism.toml`, the recipe that of a recipe file, and the privacy statement becomes a
-        dict. The noisy votes are replaced by the numbers of groups that they show.
+        `mechanism.toml`, the recipe becomes the text of a recipe file, and the privacy statement
+        becomes a dict. Instead of the noisy votes, it contains how many groups they show.
         """
         state: dict[str, Any] = {
             name: value

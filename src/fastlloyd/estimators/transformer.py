@@ -22,16 +22,16 @@ class RecipeTransformer(TransformerMixin, BaseEstimator):
     """Features of a recipe, for pipelines of scikit-learn.
 
     Each row has features that depend on this row and the recipe alone. So a fit learns nothing from
-    the records and spends no privacy budget. A feature of weight w lies between -w and w, and its
-    bounds are the ends. Estimators after it take bounds=(-1, 1), and their grid is then that of the
-    recipe. Their noise is that of full ranges, so with weights below 1 `recipe=` in the estimator
-    is better.
+    the records and spends no privacy budget. A feature of weight w lies between -w and w: its
+    bounds become these two numbers. Give bounds=(-1, 1) to the estimator after this transformer.
+    Its grid is then the same as with the recipe. But its noise is made for ranges from -1 to 1. So
+    if weights are below 1, the parameter `recipe` of the estimator gives less noise.
 
     Parameters
     ----------
     recipe : Recipe
-        Recipe without per_person, because a row has one row of features. A row that a gap drops
-        has NaN.
+        Recipe without per_person, because each row of the table becomes one row of features. A row
+        that is dropped because of a missing cell has NaN.
 
     Attributes
     ----------
@@ -97,7 +97,9 @@ class RecipeTransformer(TransformerMixin, BaseEstimator):
         return Domain.of_recipe(self._using.features, scaling=Scaling.PER_FEATURE)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the tags of scikit-learn: no fit is needed, and text and gaps are read."""
+        """Return the tags of scikit-learn: no fit is needed, and tables may have text and missing
+        cells.
+        """
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True

@@ -226,7 +226,8 @@ def free_address() -> str:
 
 
 def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
-    """Return the records of each hospital: equal parts of the public table, chosen by the public seed.
+    """Return the records of each hospital: an equal part of the public table, chosen by the public
+    seed.
 
     Each hospital uses its part as if it had collected the records itself.
     """
