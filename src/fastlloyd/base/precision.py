@@ -179,7 +179,7 @@ def rounded(value: float, error: float) -> float:
     places = decimals(error)
     return (
         float(f"{value:.{WITHOUT_ERROR}g}") if places is None else round(float(value), places)
-    ) + 0.0  # never -0.0
+    ) + 0.0  # the result is never -0.0
 
 
 def measured(value: float, error: float) -> str:

@@ -16,7 +16,7 @@ from fastlloyd.federation.store.events import Event, Limit, Reservation, seconds
 from fastlloyd.federation.store.history import Run
 from fastlloyd.jobs.account import Charged
 
-SEVERAL = 10  # runs, of which the sentence on what is left tells beside that of one
+SEVERAL = 10  # number of runs for which a sentence also says what each may spend
 
 
 def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int) -> None:

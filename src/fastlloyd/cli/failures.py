@@ -87,7 +87,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _say(code: int, sentence: str) -> int:
-    with suppress(OSError):  # where it goes may be full; the code says it too
+    with suppress(OSError):  # the disk may be full; the exit code says the same
         typer.echo(sentence, err=True)
     return code
 

@@ -44,7 +44,7 @@ LEAST_POINTS = 64  # of a grid that is worth the search for its axes
 AXIS_ROWS = 1 << 13  # records whose places on an axis stay in the cache
 GROUPED_POINTS = 512  # from here on `compiled/groups.py` is faster than them
 GROUPED_ROWS = 1024  # its block: 32 KB of records
-RECORDS_PER_SUM = 4  # that repay one more array of sums
+RECORDS_PER_SUM = 4  # with so many records, one more array of sums is worth it
 # up to here the loops of `compiled/distances.py` are the faster, or the more even where all records
 # tie
 KEYED_FEATURES = 8

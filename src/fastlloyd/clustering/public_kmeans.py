@@ -19,7 +19,7 @@ from fastlloyd.errors import LocalProtocolError
 
 BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64
 BLAS_STEPS = 8  # of the steps of a k-means in the time of one that `is_compiled` counts
-WORTH_THREADS = 1 << 20  # steps
+WORTH_THREADS = 1 << 20  # smallest number of steps
 BLOCK_STEPS = (
     1 << 18
     # multiplications worked on together: few enough that BLAS does not wake its threads for each

@@ -327,7 +327,7 @@ class FingerprintFile:
     def _write(self, content: Fingerprints) -> None:
         """Replace the file in one step, durably. The caller has the lock. Raises OSError."""
         new = self.path.with_name(self.path.name + "-new")
-        new.unlink(missing_ok=True)  # of a process that was killed
+        new.unlink(missing_ok=True)  # left by a process that was killed
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(new, flags, OWNER_ONLY), "wb") as file:
             file.write(to_toml(content, _HEADING).encode())

@@ -14,7 +14,7 @@ from fastlloyd.base.names import NAME, is_plural
 from fastlloyd.dp.neighboring import MAX_CLIENTS
 from fastlloyd.errors import PlanError
 
-# with 0 a person has one share, and taking a row away may move another row's
+# with 0 a person has one share, which may move to another row if a row is removed
 MIN_WEIGHT_BITS: Final = 1
 MAX_WEIGHT_BITS: Final = 15
 WEIGHT_BITS: Final = 10

@@ -125,7 +125,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the query for the loss of the state's centroids."""
         return ask(m.question(self), centroids=state.centroids)
 
-    # needs neither
+    # this round needs neither
     def advance(
         self,
         m: Any,  # noqa: ARG002

@@ -27,9 +27,9 @@ from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.public_kmeans import k_means, nearest_points
 
 SURE: Final = 3.0  # deviations of its noise: of 741 empty places one has as many votes
-LEAST_SHARE: Final = 0.5  # of all votes, in such places
-MOST_PLACES: Final = 400  # the heaviest of them
-PER_CLUSTER: Final = 2  # places, at least
+LEAST_SHARE: Final = 0.5  # share of all votes that are in such places
+MOST_PLACES: Final = 400  # only the places with the most votes
+PER_CLUSTER: Final = 2  # smallest number of places
 MOST_CLUSTERS: Final = 30  # for more, places are too few, and the time is not short
 LEAST_TRIED: Final = 10  # groups: "no clear groups" is never said of two or three tries
 # Silhouette above that of the null. Gaussian records exceed it by .02 at most, uniform ones in a

@@ -43,7 +43,7 @@ BLOCK_CELLS = 1 << 16
 
 # of the chunk with the header, which Python's parser reads: few files need another
 FIRST_BYTES = 1 << 16
-CHUNK_BYTES, MOST_CHUNK_BYTES, CHUNK_ROWS = 1 << 20, 1 << 22, 1 << 9  # of the others
+CHUNK_BYTES, MOST_CHUNK_BYTES, CHUNK_ROWS = 1 << 20, 1 << 22, 1 << 9  # size of the other chunks
 _CELL_BYTES = 8  # as a rule
 
 

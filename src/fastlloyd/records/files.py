@@ -17,7 +17,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.records import stores
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_BUFFER = 1 << 22  # bytes asked of a store at a time
+_BUFFER = 1 << 22  # bytes that are requested from a store at a time
 
 
 class FileState(NamedTuple):
@@ -47,7 +47,7 @@ def find(source: str) -> States:
     if stores.is_address(source):
         found = {path: FileState(*state) for path, state in stores.find(source).items()}
     elif Path(source).is_dir() or is_pattern(source):
-        # knows absolute ones
+        # the module glob takes absolute patterns, unlike Path.glob
         matches = [source]
         if is_pattern(source):
             matches = glob.glob(source, recursive=True)  # noqa: PTH207

@@ -19,7 +19,7 @@ _LINE_BREAKS = re.compile(r"\s*[\r\n]\s*")
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBERED = re.compile(r"x[1-9][0-9]*")
 _YEARS = range(1800, 2200)
-_COUNTED = 3  # columns from which 0, 1, 2 or 1, 2, 3 looks like numbers of columns
+_COUNTED = 3  # with so many columns, 0, 1, 2 or 1, 2, 3 looks like positions of columns
 _ASK = "pass --header yes if it names the columns, or --header no if it is a record"
 
 

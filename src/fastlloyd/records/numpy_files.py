@@ -48,7 +48,7 @@ class _Array:
     shape: tuple[int, ...]
     by_columns: bool
     dtype: np.dtype[np.generic]
-    offset: int  # of the first cell
+    offset: int  # position of the first cell
 
     @property
     def holds_numbers(self) -> bool:

@@ -21,7 +21,7 @@ from fastlloyd.records.stores import is_address
 
 _WHAT = "a Parquet file"
 _BUFFERS = 1 << 24  # bytes read ahead, all columns together
-_LEAST, _MOST = 1 << 14, 1 << 16  # of one column
+_LEAST, _MOST = 1 << 14, 1 << 16  # bytes read ahead for one column
 _AHEAD = 1 << 25  # bytes of blocks read ahead: four times as many were no faster
 
 

@@ -197,7 +197,7 @@ def _around(folder: str) -> list[str]:
 def _has_log(asked: tuple[str, str]) -> bool:
     folder, log = asked
     pattern = f"{glob.escape(folder)}/{log}"
-    # knows absolute ones
+    # the module glob takes absolute patterns, unlike Path.glob
     if stores.is_address(folder):
         return stores.is_there(pattern)
     return bool(glob.glob(pattern))  # noqa: PTH207

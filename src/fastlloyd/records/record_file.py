@@ -83,7 +83,7 @@ class RecordFile:
         self._states = states
         self._missing = missing
         self._rows_read = self.n_rows
-        self._least = 1  # records that there must be
+        self._least = 1  # smallest number of records
         self._begins = [0]  # for each piece, how many records stand before it
 
     @classmethod
@@ -254,7 +254,7 @@ class RecordFile:
         """
         self.check_unchanged()
         n, begins = 0, list[int]()
-        self._begins = begins  # of this pass, whichever others are under way
+        self._begins = begins  # where each piece begins in this pass
         for reader in chain([self._reader], map(Piece.open, self.pieces[1:])):
             begins.append(n)
             for block in reader.cells() if cells else reader.blocks():

@@ -34,7 +34,7 @@ from fastlloyd.records.layout import NO, SEPARATORS, Layout, Reading, alone, rea
 from fastlloyd.records.lines import Row, RowSplitter, without_lines
 
 _MARKED = re.compile(rb"[0-9][.,]|[.,][0-9]")  # a number with a decimal mark
-LOOKED_AT = 100  # records that tell what a column holds
+LOOKED_AT = 100  # number of records that show the content of a column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -449,7 +449,7 @@ def _settings(
         delta=question.delta,
         public_seed=PublicSeed.from_int(0),  # where centroids start does not enter the error
         n_iterations=n_iterations,
-        initialization=RadiusSearch.HALVING,  # the quicker one
+        initialization=RadiusSearch.HALVING,  # the quicker search method
         neighboring_relation=question.neighboring_relation,
         estimate_loss=question.estimate_loss,
         loss_share=question.loss_share,

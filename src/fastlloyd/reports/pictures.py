@@ -27,7 +27,7 @@ NAME = 20  # characters of a feature's name that fit above a panel
 LETTERS = 19  # so many characters of numbers fit below a panel, in some three numbers
 LEAST, MOST = 25.0, 100.0  # square points of a mark
 ROOM = 0.1  # of the range of a panel, on both sides
-WALL = "wall"  # what a line at a bound is called
+WALL = "wall"  # label of a line at a bound
 
 
 def draw(picture: Picture) -> bytes:

@@ -101,7 +101,7 @@ class SealedSettings(NamedTuple):
         if not isinstance(epsilon, float | int) or not 0 < epsilon < math.inf:
             raise _contradiction(source, "epsilon", epsilon, "a number above 0")
         found = both_stages(found, self.first, m, float(epsilon), [])
-        del found["bounds"]["not_found"]  # a finding
+        del found["bounds"]["not_found"]  # this entry is a finding
         if found["delta_accounted"] > m.delta:
             raise _contradiction(source, "epsilon", epsilon, "a larger number")
         return found

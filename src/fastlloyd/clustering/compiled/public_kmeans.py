@@ -26,7 +26,7 @@ from fastlloyd.clustering.compiled.jit import (
 )
 
 WIDTH = 256
-PART = 64  # of a block: so many points stand between sums that are kept
+PART = 64  # a running sum is kept after this number of points of a block
 CACHE_LINE = 8  # numbers that begin at one are read at once
 FEW, SOME, MORE = 3, 5, 8  # features: up to these, loops over points do all of them in one go
 BLOCKS = types.float64[:, :, ::1]

@@ -26,7 +26,7 @@ MAX_NAME_BYTES = 255
 _MASK_LABEL = b"fastlloyd/v1/mask"
 _PAIR_LABEL = b"fastlloyd/v1/pair-mask"
 _COMMITMENT_LABEL = b"fastlloyd/v1/group-key-commitment"
-_BLOCK_BYTES = 1 << 17  # of masks that are added up at once: they stay in the cache
+_BLOCK_BYTES = 1 << 17  # bytes of masks that are added up at once: they stay in the cache
 
 
 class Secret:

@@ -127,7 +127,7 @@ class HandedBack(_Event, frozen=True, tag=13):
     """Event of a holder: some exchanges of a `RunCharged` are refunded, because no noise was drawn
     for them and none will be. Only the process of the run writes this event.
 
-    numbers : indices of these exchanges, in rising order.
+    numbers : indices of these exchanges, from 1, in rising order.
     """
 
     run_id: RunId
@@ -165,8 +165,8 @@ class RunEnded(_Event, frozen=True, tag=4):
 
     outcome : end of the run.
     reason : reason for an end without a result.
-    released : indices of the exchanges that were reserved and never charged, in rising order. Empty
-        at a server.
+    released : indices of the exchanges that were reserved and never charged, from 1, in rising
+        order. Empty at a server.
     """
 
     run_id: RunId
@@ -242,7 +242,7 @@ class Repeated(
     each run count.
 
     dataset : normalised name of the data set (`names.same`).
-    numbers : indices of the exchanges that count.
+    numbers : indices of the exchanges that count, from 1.
     times : number of runs.
     """
 

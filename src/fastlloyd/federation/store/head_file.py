@@ -1,10 +1,10 @@
 """Head file `NAME.store-head`: a second copy of a store's newest position. It reveals that a store
 has lost steps.
 
-If SQLite's write-ahead log is damaged, SQLite believes that the part before the damage is the whole
-log, and shows an older store that looks sound. The head file contains the length of the chain after
-the last step, and its head. It has two slots, written in turn, and a step is taken only when its
-slot is on disk. So a power cut spoils at most the slot that is being written. The file contains no
+If SQLite's write-ahead log is damaged, SQLite treats the part before the damage as the whole log,
+and shows an older store that looks sound. The head file contains the length of the chain after the
+last step, and its head. It has two slots, written in turn, and a step is taken only when its slot
+is on disk. So a power cut spoils at most the slot that is being written. The file contains no
 secret.
 """
 

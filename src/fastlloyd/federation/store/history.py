@@ -30,7 +30,7 @@ class Run:
 
     run_id : id of the run.
     reserved : reservation of the run, or None at a server.
-    charged : indices of the charged exchanges, in order.
+    charged : indices of the charged exchanges, from 1, in order.
     is_agreed : whether all its clients were ready. From then on, exchanges may have been charged.
     joined : at a server, names of the clients that said Hello, in order.
     left : at a server, names of the clients that left the run, in order.

@@ -29,7 +29,7 @@ from fastlloyd.mechanisms.queries.query import in_shares
 from fastlloyd.mechanisms.rounds import sqrt_up
 from fastlloyd.mechanisms.settings import RunSettings
 
-FEW_FEATURES, FINE, COARSE = 64, 22, 20  # fraction_bits up to so many features, and above
+FEW_FEATURES, FINE, COARSE = 64, 22, 20  # fraction_bits up to this number of features, and above it
 DEEP_FEATURES, DEEP, FLAT = 32, 4, 3  # levels of the first round up to so many features, and above
 ZOOM_LEVELS = 3
 LEAST_SHARE, MOST_SHARE = Fraction(5, 100), Fraction(20, 100)

@@ -20,7 +20,7 @@ from fastlloyd.mechanisms.engines.engine import PULSE, Result
 KEPT_SHARE = 0.25  # of the memory that Dask allows a worker; from 0.6 on it writes to disk
 KEPT_BYTES = 1 << 28  # of a worker whose memory is not limited
 _SILENCE = {"distributed": "critical", "distributed.client": "critical"}
-_KEY = "fastlloyd"  # what Dask calls the work, on its dashboard too
+_KEY = "fastlloyd"  # name of the work in Dask, also on its dashboard
 _PATIENCE = 10  # seconds in which a scheduler answers, and has workers
 _ALONE = 120  # seconds for which a scheduler may have no workers in the middle of a pass
 
@@ -175,7 +175,7 @@ class DaskEngine:
         seconds.
         """
         now = time.monotonic()
-        if self._client.status in ("closing", "closed"):  # it has given up to connect again
+        if self._client.status in ("closing", "closed"):  # it no longer tries to connect
             raise self._failed(ConnectionError())
         if self._client.scheduler_info(n_workers=1).get(
             "workers"

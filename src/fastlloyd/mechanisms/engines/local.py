@@ -19,7 +19,7 @@ from fastlloyd.clustering.parallel import n_threads
 from fastlloyd.errors import EngineError
 from fastlloyd.mechanisms.engines.engine import PULSE, Result
 
-KEPT_BYTES = 1 << 28  # of a process
+KEPT_BYTES = 1 << 28  # bytes that each process may keep
 _PATIENCE = 10.0  # seconds that a process has to end by itself
 
 
@@ -38,7 +38,7 @@ class LocalEngine:
         threads = max(1, n_threads() // n_workers)
         self._workers = [_Worker.started(threads) for _ in range(n_workers)]
         self._n_kept = 0
-        self._busy: dict[Connection, tuple[int, int]] = {}  # which process is at which piece
+        self._busy: dict[Connection, tuple[int, int]] = {}  # worker, and its piece
 
     def map(
         self, function: Callable[[Any], Result], pieces: Sequence[Any]
@@ -73,7 +73,7 @@ class LocalEngine:
             if not arrived:
                 yield None
             for ready in arrived:
-                # what was waited for
+                # `ready` is one of the connections in `busy`
                 worker, number = busy.pop(ready)  # type: ignore[call-overload]
                 found = self._workers[worker].received(self.name)
                 feed(worker)

@@ -104,7 +104,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """
 
     n_candidates: ClassVar[int] = 0
-    finds_number: ClassVar[bool] = False  # of records, which otherwise stays as it was found
+    finds_number: ClassVar[bool] = False  # whether the round finds the number of records
     powers: ClassVar[tuple[int, ...]]
     scales: tuple[Fraction, ...]
 

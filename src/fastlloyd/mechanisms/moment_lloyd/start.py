@@ -20,7 +20,7 @@ from fastlloyd.mechanisms.moment_lloyd.state import (
 )
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
 
-DRAWS = 4000  # of the fitted Gaussian
+DRAWS = 4000  # smallest number of points in a sample
 DRAWS_PER_CANDIDATE = 8
 FEW_CANDIDATES = 400  # up to here candidates are spread by k-means
 WIDER = 1.3  # candidates' deviations over the records'

@@ -27,9 +27,9 @@ from fastlloyd.mechanisms.passes.scratch import (
 from fastlloyd.mechanisms.spread import numbered_hashes, person_hashes, ranks, row_hashes, spread
 from fastlloyd.records.ids import Ids
 
-MOST_ROWS = 1 << 19  # sorted at once
+MOST_ROWS = 1 << 19  # rows that are sorted at once
 
-PERSON, HASH, ROW, WIDTH = slice(2), 2, 3, 4  # the words of a row
+PERSON, HASH, ROW, WIDTH = slice(2), 2, 3, 4  # positions of the words of a row, and their number
 _FIRST_OF_HASH = 16  # of the bytes of a row, after those of the person
 
 

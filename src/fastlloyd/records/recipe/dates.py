@@ -22,7 +22,7 @@ _DIRECTIVES: Final = {
     "%S": r"(?P<S>[0-9]{1,2})",
 }
 _NEEDED: Final = ("%Y", "%m", "%d")
-_SECONDS = 86_400  # of a day
+_SECONDS = 86_400  # seconds of a day
 _LONGEST = 60
 
 
