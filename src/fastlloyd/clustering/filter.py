@@ -4,9 +4,10 @@ doubt.
 The score of a record x and a centroid c is |c|^2 - 2 x.c, which orders centroids as distances do.
 In float32 its error is at most e (|x|^2 + |c|^2), and the margin of a record follows from this
 bound (docs/proofs/filter.md). A record is doubtful if its two smallest scores differ by less than
-the margin. It is also doubtful if its distance and the radius do. The distances of a doubtful
-record are computed exactly (`compiled/doubts.py`). So labels are those of exact arithmetic (ties:
-lowest index), and no record changes the cost of another.
+the margin. It is also doubtful if its squared distance and the squared radius differ by less than
+the margin. The distances of a doubtful record are computed exactly (`compiled/doubts.py`). So
+labels are those of exact arithmetic (ties: lowest index), and no record changes the cost of
+another.
 """
 
 from collections.abc import Iterator
