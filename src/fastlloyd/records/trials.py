@@ -131,8 +131,8 @@ class Trial:
             self.check()
 
     def _may_be_a_record(self) -> bool:
-        """Note a doubt about a header that lacks the chosen columns, if it would be a record with
-        missing cells there.
+        """Return whether a header that lacks the chosen columns could be a record with missing
+        cells there. If it could, note this doubt.
 
         Below another record this line would be read as a record. So this reading stays in the
         trial.
