@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from fastlloyd.base.names import listing, nearest_name, shown
@@ -31,7 +32,7 @@ def faults_of(key: str, table: Mapping[str, Any]) -> Iterator[PlanError]:
     table : keys and values, as TOML has them or as `Feature` holds them. None stands for a key that
         is left out.
     """
-    given = {name: value for name, value in table.items() if value is not None and name != "key"}
+    given = {name: value for name, value in table.items() if value is not None}
     checks = [_key_faults(key), *(_CHECKS[name](given) for name in _CHECKS if name in given)]
     for name in given.keys() - set(_CHECKS):
         yield _fault(key, f"{shown(name)} is unknown{nearest_name(str(name), list(_CHECKS))}", name)
@@ -57,8 +58,10 @@ def plain(text: str) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a finite number, and no truth value."""
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    """Return whether a value is a number that float64 can have, and no truth value."""
+    with suppress(OverflowError):
+        return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    return False
 
 
 def _is_name(text: object) -> bool:
@@ -125,14 +128,14 @@ def _transform_faults(given: Mapping[str, Any]) -> Faults:
 
 
 def _values_faults(given: Mapping[str, Any]) -> Faults:
-    values = given["values"]
-    pairs = list(values.items()) if isinstance(values, Mapping) else values
-    form = "values = { m = 0, w = 1 }"
-    try:
-        texts, numbers = [text for text, _ in pairs], [number for _, number in pairs]
-    except (TypeError, ValueError):
+    values, form = given["values"], "values = { m = 0, w = 1 }"
+    pairs = tuple(values.items()) if isinstance(values, Mapping) else values
+    if not isinstance(pairs, tuple) or not all(
+        isinstance(pair, tuple) and len(pair) == 2 for pair in pairs
+    ):
         yield "values", f"'values' are {shown(values)}; expected a number for each text: {form}"
         return
+    texts, numbers = [text for text, _ in pairs], [number for _, number in pairs]
     yield from _texts_faults("values", texts)
     if not all(map(is_number, numbers)):
         yield "values", f"a text stands for something other than a number; expected {form}"
@@ -151,6 +154,7 @@ def _categories_faults(given: Mapping[str, Any]) -> Faults:
 def _texts_faults(field: str, texts: Sequence[Any]) -> Faults:
     if len(texts) > _MOST_CATEGORIES:
         yield field, f"there are {len(texts)}; expected at most {_MOST_CATEGORIES}"
+        return
     seen = set[str]()
     for text in texts:
         if not isinstance(text, str) or not _is_name(plain(text)):
@@ -184,7 +188,7 @@ def _until_faults(given: Mapping[str, Any]) -> Faults:
 def _count_faults(given: Mapping[str, Any]) -> Faults:
     if "until" not in given:
         yield "count", "the key 'count' has no effect without 'until'; leave it out"
-    if given["count"] not in COUNTS:
+    if given["count"] not in list(COUNTS):
         yield (
             "count",
             f"'count' is {shown(given['count'])}; expected one of: {listing(list(COUNTS))}",
@@ -203,9 +207,10 @@ def _missing_faults(given: Mapping[str, Any]) -> Faults:
     missing, categories = given["missing"], given.get("categories")
     words = [REFUSE, DROP]
     if categories is not None:
-        known = {*words, NONE, *(text for text in categories if isinstance(text, str))}
+        texts = categories if isinstance(categories, list | tuple) else ()
+        known = [*words, NONE, *(plain(text) for text in texts if isinstance(text, str))]
         is_known, expected = (
-            missing in known,
+            (plain(missing) if isinstance(missing, str) else missing) in known,
             f"{REFUSE!r}, {DROP!r}, {NONE!r} or one of the categories",
         )
     elif "date" in given and "until" not in given:

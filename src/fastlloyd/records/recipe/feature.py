@@ -59,7 +59,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     label: str | None = None
 
     def __post_init__(self) -> None:
-        for fault in faults_of(self.key, msgspec.structs.asdict(self)):
+        table = msgspec.structs.asdict(self)
+        for fault in faults_of(table.pop("key"), table):
             raise fault
 
     @property
@@ -86,13 +87,16 @@ def feature_of(key: str, table: Mapping[str, Any]) -> Feature:
 def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a checked table in the types of `Feature`."""
     found = dict(table)
-    if isinstance(values := found.get("values"), Mapping):
-        found["values"] = tuple((plain(text), float(number)) for text, number in values.items())
+    if (values := found.get("values")) is not None:
+        pairs = dict(values).items()
+        found["values"] = tuple((plain(text), float(number)) for text, number in pairs)
     if (categories := found.get("categories")) is not None:
         found["categories"] = tuple(map(plain, categories))
     for name in ("weight", "missing"):
         if is_number(found.get(name)):
             found[name] = float(found[name])
+    if isinstance(missing := found.get("missing"), str):
+        found["missing"] = plain(missing)
     if (bounds := found.get("bounds")) is not None:
         found["bounds"] = tuple(float(end) if is_number(end) else end for end in bounds)
     return found

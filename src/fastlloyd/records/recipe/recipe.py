@@ -31,6 +31,7 @@ from fastlloyd.records.recipe.together import columns_of, feature_fault, feature
 from fastlloyd.records.recipe.ways import GridColumn
 
 MAX_BYTES: Final = 1 << 20
+_EXACT: Final = 1 << 53  # integers up to here are exact in float64
 _TABLES: Final = (*KEYS, "features", "here")
 _HEADING = (
     "# Recipe of fastlloyd: from the columns of a table to features.\n"
@@ -221,7 +222,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return float(value) if type(value) is int else value
+    return float(value) if type(value) is int and abs(value) <= _EXACT else value
 
 
 def _faults(tables: Mapping[str, Any]) -> Iterator[DataError | PlanError]:

@@ -1,6 +1,10 @@
 """Recipes: their files, faults and digests."""
 
+import copy
+import datetime as dt
 import itertools
+import unicodedata
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -215,6 +219,49 @@ def test_whatever_the_tables_are_only_faults_are_raised(content: Any) -> None:
     for name in ("privacy", "clustering", "features", "here"):
         tables = {"features": {"age": {"bounds": [0, 1]}}, name: content}
         assert all(faults(tables).values())
+
+
+STRANGE: list[Any] = [
+    True, 0, -1, 10**400, 1e308, float("nan"), float("inf"), "", " ", "\x00", "[/]", "%Y%m%d", "9999-12-31",
+    "2023-02-30", [], [[]], [1, 0], [True, 2], [0, 10**400], [1e308, -1e308], ["0", 1], [["a", 1], ["b", 2]],
+    {}, {"a": 1, "b": 10**400}, {"a": [1], "b": 2}, dt.date(2023, 1, 1), [dt.date(2023, 1, 1)] * 2, dt.time(1),
+    ["a"] * 300,
+]  # fmt: skip
+LENGTH: dict[str, Any] = {
+    "features": {
+        **WHOLE["features"],
+        "stay": {"date": "%Y-%m-%d", "until": "admitted", "count": "days", "bounds": [0, 9],
+                 "other": "refuse", "label": "Stay", "per_person": "mean"},
+    }
+}  # fmt: skip
+
+
+def places(table: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the keys that lead to each value of nested tables."""
+    for key, value in table.items() if isinstance(table, dict) else ():
+        yield (*above, key)
+        yield from places(value, (*above, key))
+
+
+@pytest.mark.parametrize("strange", STRANGE, ids=lambda value: f"{value!r:.30}")
+def test_a_value_of_any_type_at_any_place_is_a_fault_or_makes_a_recipe(strange: Any) -> None:
+    whole = WHOLE | LENGTH
+    for place in [*places(whole), ("features", "age", "key"), ("features", "age", "categories")]:
+        tables = copy.deepcopy(whole)
+        at: Any = tables
+        for key in place[:-1]:
+            at = at[key]
+        at[place[-1]] = strange
+        if not faults(tables):
+            recipe = Recipe.of(tables)
+            assert Recipe.from_toml(recipe.to_toml()).digest == recipe.digest
+
+
+def test_a_text_is_compared_in_one_form_of_unicode_wherever_it_stands() -> None:
+    one, other = (unicodedata.normalize(form, "m\u00e9decine") for form in ("NFC", "NFD"))
+    ward = {"categories": [other, "surgery"], "missing": other}
+    (*_, feature) = Recipe.of(with_feature(**ward)).features
+    assert (feature.categories, feature.missing) == ((one, "surgery"), one)
 
 
 @given(st.text(max_size=60))
