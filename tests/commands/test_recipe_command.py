@@ -153,6 +153,28 @@ def test_a_check_counts_for_the_owner_and_says_what_a_run_would_refuse(
     assert "'sex'" in ran.err
 
 
+TYPING_ERRORS = {
+    "column": ('age = "Alter"', 'age = "Altre"', ["'Altre'", "'Alter'"]),
+    "key": ('age = "Alter"', 'agee = "Alter"', ["'agee'", "'age'", "here.names"]),
+    "separator as the decimal mark": ('separator = ";"', 'separator = ","', ["separator", "','"]),
+    "another separator": ('separator = ";"', 'separator = "tab"', ["--separator"]),
+    "word for missing": ('"k.A.", ', "", ["--missing-words"]),
+}
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("name", TYPING_ERRORS)
+def test_a_typing_error_is_named_with_the_way_to_mend_it(
+    name: str, fastlloyd: Command, here: Path
+) -> None:
+    right, wrong, words = TYPING_ERRORS[name]
+    text = Path(RECIPE).read_text()
+    assert text.count(right) == 1
+    (here / "mine.toml").write_text(text.replace(right, wrong))
+    refused(fastlloyd("recipe", "check", "mine.toml", "hospital.csv"), *words)
+    refused(fastlloyd("fit", "hospital.csv", "--recipe", "mine.toml", "--no-out"), *words)
+
+
 def test_an_explanation_has_a_line_for_each_feature_and_the_digest(fastlloyd: Command) -> None:
     ran = fastlloyd("recipe", "explain", RECIPE)
     recipe = Recipe.load(RECIPE)
@@ -201,13 +223,16 @@ def test_questions_at_a_terminal_make_a_recipe(here: Path) -> None:
     shown = answer(
         master,
         [
-            "one", "1",  # epsilon: not a number, and then one
-            "everybody", "person", "Patienten-ID", "patient", "2500",
+            '"k.A.', "k.A.,-",  # half a quotation, and then words for missing cells
+            "everybody", "person",
+            "one", "1_0", "1",  # epsilon: no number, two figures, and then one
+            "Patienten-ID", "patient",
+            "2,500", "2500",
             "mean",
             "-",  # date
-            "v", "m = 0, w = 1",
+            "v", "m = 0, w = 1", "0.1",
             "n", "110, 0", "0, 110",  # bounds the wrong way round, and then right
-            "l", "0.2, 15", "1",
+            "l", "0,2, 15", "0.2, 15", "1",  # a decimal comma, and then a point
             "l", "0.3, 400", "bound", "3",
             "-",  # ward
             "3",
@@ -222,7 +247,9 @@ def test_questions_at_a_terminal_make_a_recipe(here: Path) -> None:
     assert recipe.privacy["unit_name"] == "patient"
     assert recipe.clustering == {"n_clusters": 3}
     assert recipe.here.unit_column == "Patienten-ID"
+    assert recipe.here.layout.missing_words == ("k.A.", "-")
     assert {each.per_person for each in recipe.features} == {"mean"}
+    assert [each.weight for each in recipe.features] == [0.1, 1, 1, 1]
 
 
 @pytest.mark.usefixtures("table")

@@ -3,15 +3,19 @@ no default answer.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from fastlloyd.base.names import split_list
+from fastlloyd.base.numerals import expected_real, expected_whole, real, whole
+from fastlloyd.errors import DataError
 
 if TYPE_CHECKING:
     from fastlloyd.records.recipe.recipe import Recipe
     from fastlloyd.records.recipe_proposal import ColumnLook, Look
+
+N = TypeVar("N", int, float)
 
 _WAYS = {
     "n": "a number, with bounds",
@@ -35,15 +39,14 @@ def ask(look: "Look") -> "Recipe":
     is_person = privacy.get("unit") == "person"
     per_person = None
     if is_person:
-        typer.echo(
-            "\nHow are the rows of a person used? 'mean', 'first' or 'last': as one record; 'rows':"
-            " each row as a record"
-        )
+        typer.echo("\nHow are the rows of a person used?")
+        typer.echo("  mean, first or last: as one record (first and last by a date)")
+        typer.echo("  rows: each row as a record")
         per_person = _choice("per person", ("mean", "first", "last", "rows"))
     features = dict(_features(look, here, None if per_person == "rows" else per_person))
     if per_person in ("first", "last"):
         features |= _order(look, features)
-    clustering = {"n_clusters": _number("\nNumber of clusters", int)}
+    clustering = {"n_clusters": _whole("\nNumber of clusters")}
     tables = {"privacy": privacy, "clustering": clustering, "features": features, "here": here}
     return Recipe.of(tables)
 
@@ -54,7 +57,12 @@ def _here(look: "Look") -> dict[str, Any]:
     from msgspec import structs
 
     stated = structs.asdict(look.layout)
-    return {name: stated[name] for name in look.layout.stated}
+    here = {name: stated[name] for name in look.layout.stated}
+    if with_words := [column.name for column in look.columns if column.has_words]:
+        typer.echo(f"\nThere are words among the numbers of: {', '.join(with_words)}")
+        words = _items("Words for a missing cell, as k.A.,- (Enter: none)", default="")
+        here |= {"missing_words": words} if any(words) else {}
+    return here
 
 
 def _privacy(look: "Look", here: dict[str, Any]) -> dict[str, Any]:
@@ -62,8 +70,9 @@ def _privacy(look: "Look", here: dict[str, Any]) -> dict[str, Any]:
     from fastlloyd.records.recipe_proposal import CellKind
 
     typer.echo("\nWho is protected? (record: each row alone; person: all rows with one id)")
-    privacy: dict[str, Any] = {"epsilon": _number("epsilon, such as 1", float)}
-    if _choice("unit", ("record", "person")) == "person":
+    unit = _choice("unit", ("record", "person"))
+    privacy: dict[str, Any] = {"epsilon": _real("epsilon, such as 1")}
+    if unit == "person":
         ids = [column.name for column in look.columns if column.kind is CellKind.ID]
         hint = f" (columns that look like ids: {', '.join(ids)})" if ids else ""
         names = [column.name for column in look.columns]
@@ -72,8 +81,8 @@ def _privacy(look: "Look", here: dict[str, Any]) -> dict[str, Any]:
             "unit": "person",
             "unit_name": typer.prompt("What is a person called, in one word, such as patient"),
         }
-    privacy["n_records"] = _number(
-        "A round number that the records, or persons, surely do not exceed", int
+    privacy["n_records"] = _whole(
+        "A round number that the records, or persons, surely do not exceed"
     )
     return privacy
 
@@ -126,21 +135,28 @@ def _ask_log(column: "ColumnLook") -> dict[str, Any]:
 
 
 def _ask_values(_column: "ColumnLook") -> dict[str, Any]:
-    text = typer.prompt("Texts and their numbers, such as m = 0, w = 1")
-    pairs = (each.partition("=") for each in split_list(text))
-    return {"values": {name.strip(): _plain(number) for name, _, number in pairs}}
+    given = _items("Texts and their numbers, such as m = 0, w = 1")
+    pairs = (each.partition("=") for each in given)
+    return {"values": {name.strip(): _plain(number) for name, _, number in pairs}} | _weight()
 
 
 def _ask_categories(_column: "ColumnLook") -> dict[str, Any]:
     return {
-        "categories": split_list(typer.prompt("Categories, as a,b,c")),
+        "categories": _items("Categories, as a,b,c"),
         "other": _choice("Any other text counts as", ("none", "missing", "refuse")),
-    }
+    } | _weight()
+
+
+def _weight() -> dict[str, Any]:
+    """Ask how much a difference counts. Return no weight for the usual one."""
+    typer.echo("Two texts are as far apart as the two bounds of a number. If that is too much,")
+    given = typer.prompt("write a weight below 1, such as 0.1 (Enter: no)", default="")
+    return {"weight": _plain(given)} if given.strip() else {}
 
 
 def _ask_date(column: "ColumnLook") -> dict[str, Any]:
     form = typer.prompt("Format of the dates", default=column.form or "%Y-%m-%d")
-    ends = split_list(typer.prompt("First and last possible date, as 2023-01-01, 2023-12-31"))
+    ends = _items("First and last possible date, as 2023-01-01, 2023-12-31")
     return {"date": form, "bounds": ends}
 
 
@@ -170,7 +186,18 @@ def _order(look: "Look", features: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounds(what: str) -> list[Any]:
-    return [_plain(end) for end in split_list(typer.prompt(f"{what}, as 0, 110"))]
+    while len(ends := _items(f"{what}, as 0, 110")) != 2:
+        typer.echo("expected two numbers with decimal points, as 0.2, 15", err=True)
+    return [_plain(end) for end in ends]
+
+
+def _items(question: str, **kwargs: Any) -> list[str]:
+    """Ask for a list with commas between its items."""
+    while True:
+        try:
+            return split_list(str(typer.prompt(question, show_default=False, **kwargs)))
+        except DataError as error:
+            typer.echo(str(error), err=True)
 
 
 def _choice(question: str, known: Any) -> str:
@@ -181,17 +208,25 @@ def _choice(question: str, known: Any) -> str:
         typer.echo(f"expected one of: {', '.join(known)}", err=True)
 
 
-def _number(question: str, kind: Callable[[str], Any]) -> Any:
+def _whole(question: str) -> int:
+    return _until_read(question, whole, expected_whole())
+
+
+def _real(question: str) -> float:
+    return _until_read(question, real, expected_real())
+
+
+def _until_read(question: str, read: Callable[[str], N], form: str) -> N:
     while True:
         try:
-            return kind(typer.prompt(question))
+            return read(str(typer.prompt(question)).strip())
         except ValueError:
-            typer.echo("expected a number", err=True)
+            typer.echo(f"expected {form}", err=True)
 
 
 def _plain(text: str) -> float | str:
     """Return the number that a text writes, or the text itself."""
     try:
-        return float(text)
+        return real(text.strip())
     except ValueError:
         return text.strip()

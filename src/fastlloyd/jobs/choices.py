@@ -35,8 +35,9 @@ MISSING: Final = "missing-setting"
 
 NEEDS_BOUNDS = (
     "bounds is missing: state the smallest and largest value that each column can have, from public"
-    " knowledge (`fastlloyd bounds template` makes a form); with bounds from-data they are taken"
-    " from the data: NOT PRIVATE"
+    " knowledge (`fastlloyd bounds template` makes a form; `fastlloyd recipe new` makes one for"
+    " tables with text, dates or gaps); with bounds from-data they are taken from the data: NOT"
+    " PRIVATE"
 )
 
 

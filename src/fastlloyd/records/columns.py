@@ -14,6 +14,9 @@ from fastlloyd.records.declared import INDEX
 # how pandas stores an index that has no name in Parquet, and calls it when it reads it from CSV
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)?(_level_\d+)?")
 
+_SEPARATORS = re.compile(r"[;,\t|]")
+_ONE_NAME = "; if this is several names, state what separates cells (--separator)"
+
 
 class ColumnKind(enum.Enum):
     """Choice of columns by their content, not by name."""
@@ -103,9 +106,14 @@ def place(names: Sequence[str], name: str, source: str) -> int:
         known = [other for other in names if other]
         raise DataError(
             f"{source}: there is no column {name!r}{nearest_name(name, known)}; there are"
-            f" {listing(known)}"
+            f" {listing(known)}{_ONE_NAME if _holds_several(known) else ''}"
         )
     return names.index(name)
+
+
+def _holds_several(names: Sequence[str]) -> bool:
+    """Return whether the only name looks like several names that were not separated."""
+    return len(names) == 1 and bool(_SEPARATORS.search(names[0]))
 
 
 def unit_place(names: Sequence[str], unit: str | None, source: str) -> int | None:

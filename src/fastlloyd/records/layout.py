@@ -161,7 +161,7 @@ def _check_marks(layout: Layout) -> None:
     if thousands not in (None, *_THOUSANDS.values()):
         raise _wrong("thousands", "it must be a point, comma, apostrophe or space")
     if decimal is not None and decimal == separator:
-        raise _wrong("decimal", "it must differ from separator")
+        raise _wrong("decimal", f"separator is {separator!r}, too; correct the wrong one of them")
     if thousands is not None and thousands in (decimal, separator):
         raise _wrong("thousands", "it must differ from decimal and separator")
     if thousands == "." and separator == ",":

@@ -336,7 +336,7 @@ def test_the_memory_beyond_the_table_does_not_grow_with_the_file(
     ("text", "columns", "where", "what"),
     [
         (f"age,sex\n41,1\n42,{SECRET}\n", None, "line 3, column 'sex'", "--columns"),
-        (f"age,sex\n41,1\n{SECRET},2\n", ["sex", "age"], "line 3, column 'age'", "not a number; empty it if it stands for a"),
+        (f"age,sex\n41,1\n{SECRET},2\n", ["sex", "age"], "line 3, column 'age'", "not a number; empty it or state its word"),
         ("age,sex\n41,yes\n", ["sex"], "line 2, column 'sex'", "as 1 and 0, or empty it"),
         ("age,sex\n41,1_000\n", None, "line 2, column 'sex'", "not a number"),
         ("age,sex\n41,٣\n", None, "line 2, column 'sex'", "not a number"),

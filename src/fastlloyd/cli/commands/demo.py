@@ -59,10 +59,10 @@ AGAIN = (
     " set the bounds of confidential records in this way."
 )
 NEXT = (
-    "\nNext: your own table. `fastlloyd bounds template FILE` writes a form for public bounds; fill"
-    " it in, then `fastlloyd fit FILE --bounds bounds.toml --n-records N --n-clusters K --out"
-    " result` clusters it. docs/tutorial.md goes through it; docs/how-to/run-a-study.md tells"
-    " several organisations how to run a study."
+    "\nNext: your own table. `fastlloyd recipe new FILE` asks what its columns are and writes"
+    " recipe.toml; then `fastlloyd fit FILE --recipe recipe.toml --out result` clusters it."
+    " docs/tutorial.md goes through it; docs/how-to/run-a-study.md tells several organisations how"
+    " to run a study."
 )
 _PARTS = b"fastlloyd/v1/demo/parts"  # label of the words that part the records
 _SECONDS = 300

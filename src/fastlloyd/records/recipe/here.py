@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fastlloyd.base.names import nearest_name, shown
+from fastlloyd.base.names import listing, nearest_name, shown
 from fastlloyd.errors import DataError
 from fastlloyd.records.layout import Layout
 from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
@@ -119,7 +119,11 @@ def _table_faults(name: str, given: Any, keys: frozenset[str] | None) -> Iterato
     for key, text in given.items():
         if keys is not None and key not in keys:
             near = nearest_name(key, sorted(keys))
-            yield _fault(name, f"there is no feature {key!r:.80}{near}")
+            yield _fault(
+                name,
+                f"there is no feature {key!r:.80}{near}, as a line of [here.{name}] says; there are"
+                f" {listing(sorted(keys))}",
+            )
         if not isinstance(text, str) or not text:
             yield _fault(name, f"{key!r:.80} is {shown(text)}; expected a text")
         elif name == "dates":
