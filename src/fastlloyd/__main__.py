@@ -1,5 +1,5 @@
-"""`fastlloyd` and `python -m fastlloyd`: one process, which leaves no picture of its memory on
-disk.
+"""`fastlloyd` and `python -m fastlloyd`. The command line runs in one process, which leaves no core
+dump on disk.
 """
 
 import sys

@@ -411,7 +411,7 @@ def test_the_others_finish_without_a_client_that_comes_too_late_and_the_statemen
         code, out, err = site.run(site.join("b"), FAST)
         assert (code, out) == (NO_RESULT, "")
         assert (
-            "without a result: the server ended it: the run began without client b"
+            "without a result: the server ended the run: the run began without client b"
             in err.splitlines()[-1]
         )
         assert not any(

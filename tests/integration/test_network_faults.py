@@ -128,7 +128,7 @@ def test_who_comes_before_the_time_to_join_is_over_is_in_and_who_comes_later_is_
             await hold.wait()
             late.append(await site.client("c3", port).run())
             outcomes = await asyncio.gather(*first)
-        assert late == [Ended("the server ended it: the run began without client c3")]
+        assert late == [Ended("the server ended the run: the run began without client c3")]
         for outcome in outcomes:
             assert isinstance(outcome, ClientResult)
             assert outcome.included == (("c0", "c1", "c2"),) * 3

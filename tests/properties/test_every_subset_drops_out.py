@@ -112,7 +112,7 @@ def check(federation: Federation, gone: dict[str, int]) -> bool:
             assert same_clustering(end.clustering, result)
         else:
             assert isinstance(end, Ended)
-            assert end.reason == f"the server ended it: {outcome.server.reason}"
+            assert end.reason == f"the server ended the run: {outcome.server.reason}"
             assert (end.unfinished is None) == (not included)
             if end.unfinished is not None:
                 assert end.unfinished.included == included

@@ -30,7 +30,7 @@ COMMANDS = {
         "Write the certificate and the TLS key of an identity as PEM files, for a program on this"
         " machine that monitors the server."
     ),
-    "plan": "Make and read plans of federated runs: public, no data.",
+    "plan": "Make and read plans of federated runs. A plan is public and contains no records.",
     "serve": "Add up masked numbers for the clients of a plan, until the run is over.",
     "join": "Take part in a run with your records, which stay here.",
     "status": "Show every run of a client's or server's store, and its progress.",

@@ -90,8 +90,8 @@ class MechanismOptions:
         str,
         in_clustering(
             help=(
-                "'per-feature': all bounds have the same weight. 'common': distances are those of"
-                " the original units."
+                "'per-feature': every feature has the same weight, whatever the width of its"
+                " bounds. 'common': distances are measured in the original units."
             ),
             metavar="per-feature|common",
         ),
@@ -121,14 +121,17 @@ class MechanismOptions:
     initialization: Annotated[
         str | None,
         in_ablation(
-            help="Method that packs the spheres of the initial centroids.",
+            help="Search for the radius of the spheres whose centres are the initial centroids.",
             metavar="bisection|halving",
         ),
     ] = None
     min_count: Annotated[
         float | None,
         in_ablation(
-            help="Centroids with a smaller noisy count stay where they are. 0 is the paper's rule.",
+            help=(
+                "Least noisy count with which a centroid moves; with a smaller count it stays. The"
+                " paper has 0."
+            ),
             metavar="N",
         ),
     ] = None

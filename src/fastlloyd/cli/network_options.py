@@ -29,8 +29,9 @@ FingerprintsFile = Annotated[
     typer.Option(
         "--fingerprints",
         help=(
-            "File by which records of earlier runs are known again; with it, guesses of your"
-            " records can be tested. Default: _fastlloyd.fingerprints beside DATA."
+            "File by which the records of earlier runs are recognised. Do not share it: it"
+            " lets others test guesses about your records. Default:"
+            " _fastlloyd.fingerprints next to DATA."
         ),
         metavar="FILE",
     ),

@@ -189,7 +189,8 @@ def decide(
 def relative_error(d: int) -> float:
     """Return the bound e of docs/proofs/filter.md for d features.
 
-    It covers more than d + 3 roundings, and some further steps.
+    It is large enough for the d + 3 roundings of each product of two coordinates, and for all
+    further roundings in the proof.
     """
     return (d + 12) * 2.0**-24 * 1.01
 

@@ -1,4 +1,6 @@
-"""Groups of records with the same key, such as a client or a number of shares."""
+"""Groups of records with the same key. A key is a small integer, such as the index of a client or a
+number of shares.
+"""
 
 from collections.abc import Iterator
 

@@ -417,7 +417,9 @@ def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
 
 
 def _width(d: int) -> tuple[int, ...]:
-    """Return a tuple whose length is the number of features of a compiled loop, at least d."""
+    """Return a tuple whose length is the number of features of a compiled loop: the smallest that
+    is at least d.
+    """
     from fastlloyd.clustering.compiled.distances import WIDTHS
 
     return (0,) * min(width for width in WIDTHS if width >= d)

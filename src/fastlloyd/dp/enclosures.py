@@ -1,8 +1,8 @@
 """Bounds of e^x and Phi(x) by two integers, from sums of shifted integers.
 
-No float and no library of real numbers is used. An integer decides every step of drawing noise.
-Every rounding error is counted, so the bounds are proven (docs/proofs/sampler.md). A *unit* below
-is 2^-work, the value of 1 in the arithmetic of one call.
+No float and no library of real numbers is used. So every decision in drawing noise is a comparison
+of integers. Every rounding error is counted, so the bounds are proven (docs/proofs/sampler.md). A
+*unit* below is 2^-work, the value of 1 in the arithmetic of one call.
 """
 
 from fractions import Fraction

@@ -41,9 +41,10 @@ _LARGE = 1000  # a pure epsilon from which on a simple bound is good enough
 def gdp_delta(mu: float | Fraction, epsilon: float) -> float:
     """Return the smallest float delta such that every mu-GDP release is (epsilon, delta)-DP.
 
-    The result is never below the true value. If the true value is below a float by less than 2^-139
-    of itself, the result may be the next float. Raises BudgetError unless epsilon is finite and
-    above 0, and mu is finite and at least 0.
+    The result is never below the true value. If the true value is just below a float F, by less
+    than 2^-139 times F, the result may be the next float above F.
+
+    Raises BudgetError unless epsilon is finite and above 0, and mu is finite and at least 0.
     """
     _check_mu(mu)
     _check_epsilon(epsilon)

@@ -231,8 +231,9 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
     ) -> Self:
         """Cluster the records with the guarantee of the class, and return this estimator.
 
-        X : array or data frame (n_samples, n_features) of finite real numbers, by their declared
-            types (docs/input.md). Values outside the bounds are clipped.
+        X : array or data frame (n_samples, n_features) of finite real numbers. The declared type of
+            a column decides whether it has numbers (docs/input.md). Values outside the bounds are
+            clipped.
         y : ignored.
         groups : id of the person of each row, text or integers (n_samples,), or None. All rows of
             one id are protected together, as one person. n_records, n_expected, delta and

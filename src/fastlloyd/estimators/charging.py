@@ -155,7 +155,7 @@ def dataset(
 class _Blocks(AbstractContextManager[None]):
     """Result of `dataset(...)`: a context manager and a decorator of functions.
 
-    Each entry, and each call of a decorated function, opens a block of its own.
+    Each `with` statement, and each call of a decorated function, opens its own block.
     """
 
     def __init__(self, opened: Callable[[], AbstractContextManager[None]]) -> None:
@@ -171,7 +171,9 @@ class _Blocks(AbstractContextManager[None]):
         self._entered.pop().__exit__(*raised)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function wrapped so that each call runs in a block of its own."""
+        """Return the function wrapped so that each call runs in its own `with dataset(...)`
+        block.
+        """
         if any(
             kind(function)
             for kind in (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)

@@ -124,20 +124,22 @@ class FastLloyd(Estimator):
         (`fastlloyd.Recipe.load`). `fit`, `predict`, `transform` and `score` then take the raw table
         with the columns that the recipe names. Parameters left at their default take the values of
         the recipe, and the class decides the algorithm. With unit "person", or per_person, the
-        column unit_column of the recipe has the ids, unless `fit` is given `groups`. A row that a
-        gap drops has the label -1. A pickle contains the whole recipe, also its local part.
+        column unit_column of the recipe has the ids, unless `fit` is given `groups`. A row that the
+        recipe drops because of a missing value has the label -1. A pickle contains the whole
+        recipe, also its local part.
 
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units, numbered by noisy count, the largest first. They contain noise.
-        With a recipe, a feature with a logarithm has its typical value, and a date is a number of
-        days since 1 January 1970.
+        With a recipe, a feature that is clustered as a logarithm has its typical value (the
+        geometric mean), and a date is a number of days since 1 January 1970.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
         Standard error of each coordinate of the centroids, in original units. It covers the noise,
-        and moves of a centroid that were shortened or are not finished (`uncertainty.assess`). 0
-        without noise, NaN if a centroid stayed. Computed from noisy answers. Of a feature with a
-        logarithm it is the error of the logarithm, and so are interval_radius_ and means_beyond_.
+        and the distance that a centroid did not yet move because its steps were shortened or were
+        too few (`uncertainty.assess`). 0 without noise, NaN if a centroid stayed. Computed from
+        noisy answers. For a feature that is clustered as a logarithm, it is the error of the
+        logarithm. interval_radius_ and means_beyond_ are then in logarithms, too.
     cluster_status_ : str ndarray (n_clusters,)
         Reliability of each centroid. "settled": its interval can be relied on. "moving": the
         centroid may still move, or its records may form several groups. "few": the cluster may have
@@ -402,20 +404,22 @@ class MomentLloyd(Estimator):
         (`fastlloyd.Recipe.load`). `fit`, `predict`, `transform` and `score` then take the raw table
         with the columns that the recipe names. Parameters left at their default take the values of
         the recipe, and the class decides the algorithm. With unit "person", or per_person, the
-        column unit_column of the recipe has the ids, unless `fit` is given `groups`. A row that a
-        gap drops has the label -1. A pickle contains the whole recipe, also its local part.
+        column unit_column of the recipe has the ids, unless `fit` is given `groups`. A row that the
+        recipe drops because of a missing value has the label -1. A pickle contains the whole
+        recipe, also its local part.
 
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units, numbered by noisy count, the largest first. They contain noise.
-        With a recipe, a feature with a logarithm has its typical value, and a date is a number of
-        days since 1 January 1970.
+        With a recipe, a feature that is clustered as a logarithm has its typical value (the
+        geometric mean), and a date is a number of days since 1 January 1970.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
         Standard error of each coordinate of the centroids, in original units. It covers the noise,
-        and moves of a centroid that were shortened or are not finished (`uncertainty.assess`). 0
-        without noise, NaN if a centroid stayed. Computed from noisy answers. Of a feature with a
-        logarithm it is the error of the logarithm, and so are interval_radius_ and means_beyond_.
+        and the distance that a centroid did not yet move because its steps were shortened or were
+        too few (`uncertainty.assess`). 0 without noise, NaN if a centroid stayed. Computed from
+        noisy answers. For a feature that is clustered as a logarithm, it is the error of the
+        logarithm. interval_radius_ and means_beyond_ are then in logarithms, too.
     cluster_status_ : str ndarray (n_clusters,)
         Reliability of each centroid. "settled": its interval can be relied on. "moving": the
         centroid may still move, or its records may form several groups. "few": the cluster may have

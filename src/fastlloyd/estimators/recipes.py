@@ -118,7 +118,7 @@ def groups_of(X: Any, using: Using, *, is_person: bool) -> Any:
         why = "puts the rows of a person together" if using.is_per_person else "protects persons"
         raise PlanError(
             f"the recipe {why}, which needs the id of each row's person; name the column of the ids"
-            " as unit_column in [here], or pass groups to fit",
+            " as unit_column in the section [here] of the recipe, or pass groups to fit",
             field="unit_column",
         )
     return cells_of_column(X, name)

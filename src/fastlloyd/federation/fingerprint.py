@@ -89,10 +89,12 @@ class Lanes:
         self._order = tuple(order)
 
     def __call__(self, block: Block, *words: Words) -> Words:
-        """Return the sums of the lanes over a block of records, modulo 2**64, uint64 (4,).
+        """Return the sum of each of the four lanes (`RecordsHash`) over a block of records, modulo
+        2**64, uint64 (4,).
 
         block : records (n, number of columns), float32 or float64, in original units.
-        words : additional words, uint64 (n,) each.
+        words : words of the records in addition to their cells, one array uint64 (n,) for each of
+            `n_words`.
         """
         columns = block.arrays if isinstance(block, ColumnBlock) else block.T
         sums = np.zeros(_LANES, dtype=np.uint64)

@@ -180,7 +180,9 @@ class FingerprintFile:
         self.path = path
 
     def read(self) -> Fingerprints | None:
-        """Return the content, or None if there is no file. Raises StateError for another file."""
+        """Return the content, or None if there is no file. Raises StateError if the file cannot be
+        read, is damaged, or is not a file of fingerprints.
+        """
         try:
             content = self._content()
         except FileNotFoundError:

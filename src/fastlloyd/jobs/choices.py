@@ -66,7 +66,9 @@ class RecipeFeatures(NamedTuple):
 
 
 StatedBounds = Bounds | BoundsText | RecipeFeatures | str
-"""Bounds of columns, as a text or as values of a program, or FROM_DATA, or PRIVATE."""
+"""Bounds of columns: a text, Python values or the features of a recipe, or FROM_DATA, or
+PRIVATE.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

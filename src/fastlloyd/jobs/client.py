@@ -198,7 +198,8 @@ class PreparedClient(NamedTuple):
     outside : treatment of a value outside the bounds.
     file : file of fingerprints.
 
-    Methods take a `watch`, which receives events of the job, and a `drive`, which calls long work.
+    Methods take a `watch`, which receives events of the job, and a `drive`, through which they call
+    work that takes long.
     """
 
     request: ClientRequest

@@ -18,7 +18,7 @@ def is_stream(path: str) -> bool:
     """Return whether a full path names an open file or pipe that this process was given, such as
     /dev/stdin.
 
-    Even if it is a file, the file's own path is unknown.
+    Even if the process was given an open file, the file's own path is not known from this path.
     """
     return _STREAM.match(path) is not None
 

@@ -194,8 +194,9 @@ class FileSource:
             )
         if self.unit_column is None:
             raise PlanError(
-                "the recipe has per_person, which needs the ids of the persons; name their column"
-                " as unit_column in [here], or with --unit-column",
+                "the recipe has per_person, which needs the ids of the persons; name the column"
+                " of the ids as unit_column in the section [here] of the recipe, or pass"
+                " --unit-column",
                 field="unit_column",
             )
 
@@ -454,8 +455,8 @@ class TableSource:
 
 
 class CollectionSource:
-    """`Source` of a Dask collection. The cluster that this process is connected to reads the
-    records, or this process without a cluster.
+    """`Source` of a Dask collection. The records are read by the Dask cluster to which this process
+    is connected, or by this process if it is connected to none.
 
     X : the collection.
     columns : names of the columns.

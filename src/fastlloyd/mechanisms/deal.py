@@ -51,9 +51,8 @@ class RandomAssignment:
     ) -> None:
         if not 1 <= max_clients <= n_clients <= _MOST_CLIENTS:
             raise PlanError(
-                f"records cannot be dealt to {n_clients} clients with each person at up to"
-                f" {max_clients} of them; expected 1 to {_MOST_CLIENTS} clients in all, and at"
-                " least 1 and at most all of them for each person"
+                f"n_clients is {n_clients} and max_clients is {max_clients}; expected n_clients"
+                f" from 1 to {_MOST_CLIENTS}, and max_clients from 1 to n_clients"
             )
         key = random_bytes(KEY_BYTES)
         self.n_clients, self.max_clients = n_clients, max_clients
@@ -61,14 +60,14 @@ class RandomAssignment:
         self._person_key, self._row_key = (derive(key, _LABEL + of) for of in (b"persons", b"rows"))
 
     def of_records(self, first: int, n: int) -> Clients:
-        """Return the index of the client of each of the n records first, first + 1, ..., uint16
-        (n,). Clients are counted from 0.
+        """Return the index of the client to which each of the n records first, first + 1, ... is
+        dealt, uint16 (n,). Clients are counted from 0.
         """
         return _scaled(self._words.of(first, n), self.n_clients)
 
     def of_rows(self, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
-        """Return the index of the client of each row of persons, uint16 (n,). Clients are counted
-        from 0.
+        """Return the index of the client to which each row is dealt, uint16 (n,), for rows that
+        belong to persons. Clients are counted from 0.
 
         persons, hashes : results of `spread.person_hashes` and `spread.row_hashes`.
         numbers : result of `spread.numbers_among_equals`, int64 (n,).

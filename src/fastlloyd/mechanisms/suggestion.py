@@ -67,11 +67,11 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Clustered(NamedTuple):
-    """Clustering of some places.
+    """Clustering of some points of the vote (the `places` of `NoisyVotes`).
 
     silhouette : silhouette of the clustering.
     n_groups : number of groups.
-    labels : group of each place, int64.
+    labels : group of each of these points, int64.
     """
 
     silhouette: float

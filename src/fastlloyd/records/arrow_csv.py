@@ -1,11 +1,12 @@
-"""Numbers and ids of text, by Arrow's parser if it surely reads the same as Python's.
+"""Numbers and ids in text, read by Arrow's parser where its result surely equals that of Python's
+parser.
 
 Both parsers round to the nearest float64. But Arrow's parser accepts text after a closing quotation
 mark, line breaks within marks, and cells of any length. It also accepts bytes that are not UTF-8,
 and a byte order mark at the start of a chunk. So text with any of these goes to Python's parser.
-Arrow's result is used only if every cell is a finite number, or is missing in a form that Arrow
-knows. The latter only if records with missing cells are dropped. Python's parser removes spaces
-before an id.
+Arrow's result is used only if every cell is a finite number or, if records with missing cells are
+dropped, is missing in a form that Arrow knows. An id that begins with a space goes to Python's
+parser, which removes the space.
 """
 
 from __future__ import annotations

@@ -78,10 +78,12 @@ def judge(
 
 
 def misplaced(first: FirstLine, used: Sequence[int]) -> FirstLine:
-    """Return the judgement, with a doubt if a header gives the names x1, x2, ... to other columns
-    than the reader would in a file without a header.
+    """Return the judgement. It has a doubt if the header calls the used columns x1, x2, ..., but
+    their numbers are not the columns' positions, counted from 1.
 
-    used : positions of the columns that are chosen, or have ids.
+    In a file without a header, the reader itself calls the columns x1, x2, ... by their positions.
+
+    used : positions of the columns that are chosen or have ids, from 0.
     """
     used_names = [first.names[i] for i in used]
     if (

@@ -41,7 +41,7 @@ class LayoutProposal(NamedTuple):
     """Layout for the owner to check.
 
     layout : proposed layout, with every field that the reader needs.
-    doubts : a sentence for each guess. None shows a cell.
+    doubts : a sentence for each guess. No sentence shows a cell.
     """
 
     layout: Layout

@@ -31,12 +31,16 @@ def persons_of(file: RecordFile, using: Using) -> Table:
     file : rows of the recipe's features (`RecipeReader`), with ids.
     using : features with `per_person`.
 
-    Raises DataError for a person without a value where the recipe refuses it.
+    Raises DataError if a person has no value for a feature whose missing values the recipe refuses,
+    or if no person is left.
     """
     values, _, names = records_of_persons(file, using)
     kept = np.logical_not(np.isnan(values).any(axis=1))
     if not kept.any():
-        raise DataError(f"{file.source}: every person has a gap that drops the record")
+        raise DataError(
+            f"{file.source}: every person lacks a value, and the recipe drops such persons, so no"
+            " record is left"
+        )
     return Table(
         values=values[kept],
         columns=tuple(column.name for column in using.columns),
@@ -48,8 +52,8 @@ def persons_of(file: RecordFile, using: Using) -> Table:
 
 
 def rows_of_persons(file: RecordFile, using: Using) -> Iterator[FloatArray]:
-    """Yield the record of each row's person, (n_rows, n_features), with NaN for a gap that drops
-    the person.
+    """Yield, in one block, the record of each row's person, (n_rows, n_features). It has NaN where
+    the person has no value and the recipe drops such persons.
 
     The parameters and errors are those of `persons_of`.
     """
@@ -62,7 +66,8 @@ def records_of_persons(
 ) -> tuple[FloatArray, npt.NDArray[np.int64], list[bytes]]:
     """Return the record of each person, the index of each row's person, and the id of each person.
 
-    A record that a gap drops has NaN. The parameters and errors are those of `persons_of`.
+    A record has NaN where the person has no value and the recipe drops such persons. The parameters
+    and errors are those of `persons_of`.
     """
     rows, ids = _all_rows(file)
     persons, names = _numbered(ids.texts())
@@ -84,7 +89,7 @@ def _all_rows(file: RecordFile) -> tuple[list[FloatArray], Ids]:
     if not ids:
         raise DataError(
             f"{file.source}: per_person puts the rows of a person together, so it needs the ids;"
-            " name their column as unit_column"
+            " name the column of the ids as unit_column in the section [here] of the recipe"
         )
     columns = zip(*(np.asarray(block).T for block in blocks), strict=True)
     return [np.concatenate(parts) for parts in columns], type(ids[0]).joined(ids)

@@ -148,8 +148,8 @@ def _pieces(whole: Piece, states: files.States) -> list[Piece]:
 
 
 def _as_it_is(piece: Piece) -> Piece:
-    """Return a piece that is opened with all its columns of numbers, so that the names of all
-    columns become known.
+    """Return the piece with all its numeric columns chosen. Opening it shows the names of all
+    columns.
     """
     return replace(piece, columns=NUMERIC, unit=None, text_columns=frozenset(), recipe=None)
 

@@ -52,7 +52,7 @@ class RecordFile:
     dropped : number of records that a complete pass left out because of a missing cell, or None
         before the first pass.
     n_ahead : number of blocks that another thread reads ahead.
-    unit : name of the column of the ids, which every block then has, or None without ids.
+    unit : name of the column of ids, or None without ids. If it is given, every block has the ids.
     has_fixed_separator : as in `Reader`, for all files together.
 
     reader : reader of the first piece.
@@ -327,8 +327,8 @@ class SeenRecords:
         )
 
     def blocks_to_check(self) -> Iterator[tuple[int, Block]]:
-        """Yield, for each block, the index of its first record and the block, as the records
-        themselves do.
+        """Yield the blocks of the records' own `blocks_to_check`, each with the number of its first
+        record.
 
         The first iteration also passes each block to `see`.
         """

@@ -272,16 +272,16 @@ def begun(
 
 
 def settled(path: str, wanted: Wanted, coming: Iterator[bytes], *, once: bool) -> Trial:
-    """Return the trial of the reading that is left, after as many lines as that takes.
+    """Return the trial of the one way to read the file that fits its lines. Lines are read until
+    only one way is left.
 
-    If all readings fail at some line, the result is the one that fitted most rows, so that a pass
-    says what is wrong.
+    If every way fails at some line, the error is that of the way that fitted the most rows.
 
     coming : chunks of the file from its beginning.
     once : the chunks cannot be read again, so the first of them must decide.
 
-    Raises DataError for a file that no reading or several readings fit, for a first line that is
-    not clear, and for columns that are not there.
+    Raises DataError if no way to read the file fits or several ways do, if the first line may be a
+    header or a record, and if a chosen column is missing.
     """
     possible = readings(wanted.layout, path)
     *copies, other, first = tee(coming, len(possible) + 2)

@@ -364,8 +364,8 @@ class PartyOfPlan(NamedTuple):
 
 
 def client_cap(client: Client) -> Fact:
-    """Return the fact about a client's cap on records, and about the least number of events in its
-    store if the plan has it.
+    """Return the fact about a client's cap on records. If the plan states a position of the
+    client's store, the fact also has the least number of events in the store.
     """
     if client.store is None:
         return Fact.of("client_cap", name=client.name, cap=client.max_records)

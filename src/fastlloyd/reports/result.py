@@ -389,7 +389,9 @@ def _columns(features: Sequence[str]) -> list[str]:
 
 
 def _beside(feature: str) -> set[str]:
-    """Return the names of the other columns of a feature, whatever its units."""
+    """Return all names that columns about a feature may have next to the column of its centroids,
+    such as the column of standard errors. The names for all kinds of units are included.
+    """
     prefixes = {ERROR, *(prefix for u in EVERY for prefix in u.error_prefixes)}
     sizes = {f"{prefix}{u.size_prefix}" for u in EVERY for prefix in (RADIUS, BEYOND)}
     return {f"{prefix}{feature}" for prefix in prefixes | sizes}

@@ -49,7 +49,8 @@ class SealedSettings(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path, m: AnyRun, plan: Plan | None) -> Self:
-        """Return all settings of a result: those given, and the first stage from its file.
+        """Return all settings of a result: the given ones, and those of the first stage, which are
+        read from its file.
 
         folder : folder of the result.
         m : settings of the run.

@@ -46,7 +46,9 @@ class Units:
         return f"{number:,.7g}"
 
     def ticks(self, _low: float, _high: float, _most: int) -> list[float] | None:
-        """Return the clustered numbers where an axis has marks, or None for evenly spaced marks."""
+        """Return the positions of the marks of an axis, in the units in which the feature is
+        clustered. Return None for evenly spaced marks.
+        """
         return None
 
     def measured(self, number: float, error: float) -> str:

@@ -40,8 +40,8 @@ def list_sets(json: Json = False) -> None:
 
 
 def show(name: Name, json: Json = False) -> None:
-    """Show the description, the homes and the licence of a set, and the changes to it. If the set
-    is on this machine, also show whether its values are right.
+    """Show the description, the licence and the public addresses of a data set, and the changes to
+    its published values. If the set is on this machine, also show whether its values are right.
     """
     from fastlloyd_lab.datasets import CATALOGUE, load, n_clusters, values_digest
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 
 class Form(enum.Enum):
-    """Format of the file at a home. The file may also be compressed by gzip."""
+    """Format of the public file of a data set (`Home`). The file may also be compressed by gzip."""
 
     TEXT = "one record a line, cells separated by commas or white space, no header"
     IDX = "idx3-ubyte: images of unsigned bytes, one record an image, row by row"

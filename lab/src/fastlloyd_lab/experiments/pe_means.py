@@ -89,7 +89,9 @@ class PEMeans:
 
     @property
     def n_mutants(self) -> int:
-        """Number L of mutants of each centroid, before L is halved."""
+        """Number L of mutants of each centroid in the first generation. `voted` halves L after
+        votes that are mostly noise.
+        """
         return max(self.n_records // (5 * self.n_clusters), FEWEST_MUTANTS)
 
     @property
@@ -218,8 +220,8 @@ def next_candidates(plan: PEMeans, C: FloatArray, n_mutants: int, draws: Draws) 
 def mantegna_deviation(index: float) -> float:
     """Return s_u, the standard deviation of u in Mantegna's method.
 
-    With it, the tails of u / |v|^(1 / index) are those of the symmetric stable law with that index,
-    for large values.
+    Let u be normal with this deviation and v standard normal. Then u / |v|^(1 / index) has the same
+    tails as the symmetric stable law with that index.
     """
     above = math.gamma(1 + index) * math.sin(math.pi * index / 2)
     below = math.gamma((1 + index) / 2) * index * 2 ** ((index - 1) / 2)

@@ -179,10 +179,10 @@ def _draw_lines(
 
 
 def heat_maps(summaries: Summaries) -> list[Drawing]:
-    """Return a drawing for each family in which both sizes vary, and each private method other than
-    the baseline.
+    """Return one drawing for each pair of a family, in which both n_clusters and n_features vary,
+    and a private method other than the baseline.
 
-    Raises DataError if there is none.
+    Raises DataError if there is no such family, no such method, or no baseline.
     """
     _ = summaries.main_measure  # which there is none of if every trial failed
     found = [family for family in families(summaries) if len(family.varying) == 2]
@@ -282,8 +282,8 @@ def _map(
     shade: Callable[[float], _Rgba],
     number: Callable[[Summary], str],
 ) -> None:
-    """Draw a coloured cell with its number for each shape. A cell without a set or a value is
-    empty.
+    """Draw a coloured cell with its number for each n_clusters and n_features. The cell is empty if
+    the family has no data set of this shape, or if the data set has no value.
     """
     from matplotlib.patches import Rectangle
 

@@ -38,7 +38,7 @@ class Table:
 
 
 def chosen_measures(summaries: Summaries, names: Sequence[str]) -> list[str]:
-    """Return the named measures, or all measures without names.
+    """Return the measures with the given names, or all measures if no names are given.
 
     Raises DataError if a name is unknown, or if there are no trials.
     """
@@ -163,8 +163,8 @@ def _best(
 def ratio_of_areas(
     summaries: Summaries, dataset: str, variant: Variant, measure: str
 ) -> Summary | None:
-    """Return the area on a set relative to that of the baseline, or None without a baseline or a
-    run.
+    """Return a variant's area under a measure by epsilon on a data set, divided by that of the
+    baseline. Return None if there is no baseline, or if no run has both areas.
     """
     if (reference := summaries.reference(variant)) is None:
         return None

@@ -27,7 +27,7 @@ Clients = Annotated[
         "--clients",
         min=1,
         max=1000,
-        help="Number of clients to which chance deals the records.",
+        help="Number of clients to which the records are dealt at random.",
         metavar="M",
     ),
 ]

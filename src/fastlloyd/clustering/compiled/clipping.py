@@ -111,8 +111,8 @@ def _offset(
 def _find_factors(
     squares: FloatArray, radius: float, more_than_units: float, factors: FloatArray
 ) -> None:
-    """Set the factor of each offset: `more_than_units` divided by the offset's length, or by the
-    radius.
+    """Set the factor of each offset: `more_than_units` divided by the offset's length (rounded up),
+    or by the radius if that is larger.
 
     squares : squared norms of the offsets.
     """

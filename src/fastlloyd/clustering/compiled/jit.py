@@ -164,9 +164,11 @@ class _Kernel:
         return False
 
     def _compiled(self) -> Any:
-        """Return the machine code. A failure of the disk costs a new compilation, never the result.
+        """Return the machine code. If code cannot be stored on the disk or read from it, the
+        function is compiled without it.
 
-        Numba raises all errors: a folder that cannot be written, a full disk, a damaged file.
+        Numba itself would raise an error for a folder that cannot be written, a full disk, or a
+        damaged file.
         """
         with suppress(Exception):
             return numba.njit(self._signatures, cache=True, **self._options)(self._function)

@@ -85,8 +85,9 @@ def room_for_choice(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
     """Return the work arrays of `add_centroids`.
 
-    They are distances of points with one row of scores, running sums of weighted distances, keys of
-    candidates, the loss with each candidate, and candidates.
+    In this order, they have room for distances of the points (and one block of scores), running
+    sums of weighted distances, keys of candidates, the loss with each candidate, and the
+    candidates.
     """
     n_blocks, width, _ = blocks.shape
     pairs = n_trials + n_trials % 2

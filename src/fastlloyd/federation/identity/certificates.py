@@ -187,12 +187,12 @@ def parse_certificate(text: str, name: str) -> Certificate:
 
 def _read(der: bytes, expected: str) -> Certificate | None:
     """Return the content of a certificate that is self-signed in the form of `make_certificate`, or
-    issued as requested. Return None for any other.
+    that an authority issued as requested. Return None for any other certificate.
 
     der : the certificate, DER.
-    expected : name of the party for which an issued certificate must be.
+    expected : name of the party to which an issued certificate must belong.
 
-    Raises IdentityError if an issued certificate differs from the request.
+    Raises IdentityError if an authority issued the certificate, but not as that party requested it.
     """
     from fastlloyd.federation.identity import x509
 

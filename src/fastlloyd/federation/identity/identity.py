@@ -237,7 +237,7 @@ class PrivateIdentity(Secret):
 
     def tls_key_pem(self) -> bytes:
         """Return the private TLS key as PEM, for a TLS library. SECRET: only `fastlloyd pem` writes
-        it to a file, for a monitor.
+        it to a file, for a program that monitors the server.
         """
         from cryptography.hazmat.primitives.serialization import (
             Encoding,

@@ -74,10 +74,11 @@ class Masks(enum.Enum):
         """Return the number of clients that each step needs.
 
         With group masks, clients may miss a round. So the smallest possible number of clients
-        determines the size of a share. Pairwise masks cancel only if all n clients answer. Two
-        groups that each confirm a result share an honest client, whatever the t colluding clients
-        tell each group. This always holds among clients that share one set of keys. For two sets of
-        keys it holds if fewer than (M - t) / 2 clients may be missing.
+        determines the size of a share. Pairwise masks cancel only if all n clients answer. Enough
+        clients must confirm a result that any two confirming groups have an honest client in
+        common, even if the t colluding clients tell them different things. Among clients that share
+        one set of keys, the result of this function always achieves this. For two sets of keys it
+        does if fewer than (M - t) / 2 clients may be missing.
 
         n_present : n, number of clients that share keys.
         n_clients : M, number of clients in the plan.

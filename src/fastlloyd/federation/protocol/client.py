@@ -359,7 +359,7 @@ class ClientSession(Secret):
             return self.resend()
         if isinstance(message, Abort):
             self._move(Abort, ClientState.ABORTED)
-            return self._end_early(f"the server ended it: {message.reason}")
+            return self._end_early(f"the server ended the run: {message.reason}")
         record: list[Action] = [] if digest == self._accepted else [Record(message)]
         self._take(message, digest)
         if self._speaks_after(message):

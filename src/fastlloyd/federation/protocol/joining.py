@@ -243,8 +243,8 @@ class Joining(Secret):
                 )
         elif not key_set.follows(before):
             raise RemoteProtocolError(
-                "a further Deal must name some clients of the Deal before it, but not all, keep"
-                " their keys, and have a later attempt"
+                "a further Deal must name some but not all of the clients of the Deal before it,"
+                " with the same keys, and must have a higher number of attempt"
             )
         self._late.add(before.digest)
 

@@ -205,8 +205,8 @@ class Broadcast(_Message, frozen=True, tag=7):
         )
 
     def check_members(self, n_clients: int) -> None:
-        """Raise RemoteProtocolError unless `members` is a set of `n_clients` clients, with one
-        nonce for each of its members.
+        """Raise RemoteProtocolError unless `members` has one bit for each of `n_clients` clients,
+        and there is one nonce for each bit that is set.
         """
         bits = int.from_bytes(self.members, "little")
         if len(self.members) != (n_clients + 7) // 8 or bits >> n_clients:

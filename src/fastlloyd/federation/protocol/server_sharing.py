@@ -129,7 +129,9 @@ class ServerSharing:
 
     @property
     def _is_over(self) -> bool:
-        """Return whether no Ready is expected: keys are missing, or all clients are ready."""
+        """Return whether the server expects no Ready now, because keys are still missing or because
+        all clients are ready.
+        """
         return self.all_ready is not None or not self.is_dealt
 
     @property

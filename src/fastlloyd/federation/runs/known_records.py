@@ -10,7 +10,9 @@ from fastlloyd.federation.store import Store
 
 
 def own_runs(store: Store) -> dict[bytes, str]:
-    """Return the data set of each run in a client's store, by the run's id in a ledger."""
+    """Return the data set of each run in a client's store, by the id under which a ledger knows the
+    run.
+    """
     return {
         own_run_id(run_id, store.identity): run.reserved.dataset
         for run_id, run in store.history.runs.items()
@@ -19,7 +21,9 @@ def own_runs(store: Store) -> dict[bytes, str]:
 
 
 def counted_runs(store: Store) -> frozenset[bytes]:
-    """Return the ids in a ledger of the runs in `History.counted` of a client's store."""
+    """Return the ids under which a ledger knows the runs that a client's store lists in
+    `History.counted`.
+    """
     return frozenset(own_run_id(run_id, store.identity) for run_id in store.history.counted)
 
 

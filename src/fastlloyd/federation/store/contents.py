@@ -155,7 +155,9 @@ def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, byt
 
 
 Row = tuple[int, int, bytes, bytes]
-"""Number, seconds, encoding and head of an event."""
+"""Row of an event: its number, its time in seconds since 1970, its encoding, and the head (hash) of
+the chain up to it.
+"""
 
 _HEAD: Final = "SELECT head FROM events WHERE number = ?"
 

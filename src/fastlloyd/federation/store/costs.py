@@ -77,7 +77,9 @@ class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
         return self.added.covers(other.added) and self.replaced.covers(other.replaced)
 
     def where(self, asked: Neighbours) -> Cost:
-        """Return A or R, by the relation of these neighbours."""
+        """Return A if the neighbours `asked` differ by an added or removed unit, and R if they
+        differ by a replaced one.
+        """
         return self.added if asked.adds else self.replaced
 
 

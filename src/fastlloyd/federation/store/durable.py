@@ -33,7 +33,9 @@ from fastlloyd.federation.store.lock import Lock
 from fastlloyd.federation.store.sealed import Sealed, Secrets, Text
 
 Row = tuple[int, int, bytes, bytes]
-"""Number, seconds, encoding and head of an event."""
+"""Row of an event: its number, its time in seconds since 1970, its encoding, and the head (hash) of
+the chain up to it.
+"""
 
 
 class Store:

@@ -23,8 +23,8 @@ from fastlloyd.federation.store.lock import NO_LOCKS
 SUFFIX: Final = ".store"
 IDENTITY_SUFFIX: Final = ".identity.toml"
 NOT_A_STORE: Final = (
-    "is not a store, or its beginning is damaged; expected a file such as clinic-a.store, or"
-    " clinic-a.identity.toml beside it"
+    "is not a store, or its beginning is damaged; expected a store, such as clinic-a.store, or"
+    " the identity that lies next to the store, such as clinic-a.identity.toml"
 )
 _MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x464C4C31
@@ -253,8 +253,8 @@ def check_origin(connection: sqlite3.Connection, path: Path) -> None:
     """Raise StateError if another program made the SQLite file."""
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise StateError(
-            f"{path} is not a store of fastlloyd; expected a file such as clinic-a.store, or"
-            " clinic-a.identity.toml beside it",
+            f"{path} is not a store of fastlloyd; expected a store, such as clinic-a.store, or the"
+            " identity that lies next to the store, such as clinic-a.identity.toml",
             code=WRONG_FILE,
         )
 

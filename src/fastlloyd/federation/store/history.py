@@ -18,9 +18,9 @@ from fastlloyd.federation.store.added_up import Adding
 from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role, RunEnded, Step
 
 Limited = tuple[str, Neighbours | None]
-"""Key of a limit: name of the data set, and the neighbours that the limit names. The neighbours are
-None if it names none (`LimitSet.speaks_of`). The name is spelt as in the event. Only in
-`History.limits_since_first_run` it is normalised (`names.same`).
+"""Key of a limit: name of the data set, and the neighbouring relation that the limit names, or None
+if it names none (`LimitSet.speaks_of`). The name of the data set is spelt as in the event. Only the
+keys of `History.limits_since_first_run` have the normalised name (`names.same`).
 """
 
 

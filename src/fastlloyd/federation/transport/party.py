@@ -72,9 +72,9 @@ class Wire(Protocol):
         """
 
     def tell(self, to: str, kind: Kind, reason: str = "") -> None:
-        """Send data of another kind than MESSAGE to the party named `to`.
+        """Send a signal to the party named `to`: any kind of data other than MESSAGE.
 
-        reason : reason, in ASCII.
+        reason : reason to send with the signal, in ASCII, or "" for none.
         """
 
     def receive(self, seconds: float | None = None) -> Heard | None:
@@ -292,7 +292,7 @@ class ServerParty(Party, Protocol):
         """
 
     def disowned(self, name: str) -> list[Request]:
-        """Handle that client `name` stops. After attaching, the client found that its store does
+        """Handle the stop of client `name`. After attaching, the client found that its store does
         not match the position that the server remembers.
         """
 

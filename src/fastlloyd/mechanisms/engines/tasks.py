@@ -98,7 +98,7 @@ class Grid:
     """Grid points of a part, in blocks.
 
     number : number of the part.
-    found : findings about the part.
+    found : numbers of clipped and of dropped records of the part, and its summary.
     """
 
     number: int

@@ -167,7 +167,7 @@ def n_iterations(
             )
         else:
             if mu is None:
-                raise AssertionError("Gaussian noise is planned from mu")
+                raise AssertionError("mu is None; Gaussian noise needs mu")
             affordable = _affordable_by_mu(digits, algorithm, domain, n_clusters, n_expected, mu)
         return max(
             MIN_ITERATIONS,

@@ -330,8 +330,9 @@ def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
 
     wanted : number of candidates with votes above the noise.
 
-    In a regular grid in d features, the number of candidates is a d-th power. With more features,
-    far candidates are added.
+    For up to 3 features, more than `FEW_CANDIDATES` candidates form a regular grid, so their number
+    is a d-th power. For more than 3 features, the result includes the candidates far from the mean
+    (`start.with_far`).
     """
     most = max(MAX_CANDIDATES, 4 * n_clusters)
     m = int(np.clip(wanted, max(4 * n_clusters, 8), most))

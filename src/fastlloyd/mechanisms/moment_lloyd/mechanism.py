@@ -96,7 +96,7 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         """
         last, before, answer = self.rounds[-1], state.seen.asked_in, state.seen.answer
         if before is None or answer is None:
-            raise AssertionError("a clustering ends after its last round")
+            raise AssertionError("the last round has no answer yet")
         unit, _ = last.units_of_parts(self, before)
         return Clustering(
             centroids=state.centroids,

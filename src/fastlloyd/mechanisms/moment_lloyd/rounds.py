@@ -380,8 +380,8 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
             raise PlanError(f"n_candidates is {n}; expected at most {most}")
         if not m.n_directions and n > start.FEW_CANDIDATES and round(n ** (1 / d)) ** d != n:
             raise PlanError(
-                f"n_candidates is {n}; expected a power of {d}, the number of features, or at most"
-                f" {start.FEW_CANDIDATES}"
+                f"n_candidates is {n}; with {d} features, expected a whole number to the power of"
+                f" {d}, or at most {start.FEW_CANDIDATES}"
             )
 
     def query(self, m: MomentFields, state: State) -> Query:
@@ -457,7 +457,9 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
         return steps.step(m, state, sums, counts, in_directions=self.in_directions)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """Return the findings of all answers. A step is added only if it is in all features."""
+        """Return the findings of all answers up to this step. The step itself is added to them only
+        if it moves the centroids in all features, not along directions.
+        """
         shown = super().seen(m, state, answer, noise)
         return (
             shown

@@ -156,7 +156,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     sizes : number of records of each cluster, int64 (k,), in units of 2**-16.
     spread : expected mean squared distance from the nearest centroid.
     inner_spread : expected mean squared distance along the directions.
-    seen : findings of the answers.
+    seen : noisy sums, votes and steps of the answers so far, from which the errors of the centroids
+        follow.
     loss : noisy loss, in the units of `LossRound`, or None.
     """
 

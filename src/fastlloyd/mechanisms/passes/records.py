@@ -87,8 +87,8 @@ class PersonsInPasses:
         return total, n
 
     def _first(self) -> tuple[NumbersOnDisk, int]:
-        """Return the number of shares of each row, and the number of persons. The first call reads
-        all rows.
+        """Return the number of shares that each row receives of its person's, and the number of
+        persons. The first call reads all rows and keeps the result for later calls.
         """
         self._spread = self._spread or spread_in_passes(
             self._rows.first(), self._key, self.share_bits

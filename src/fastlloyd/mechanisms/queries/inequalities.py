@@ -65,8 +65,8 @@ def sums_and_counts(
 ) -> tuple[Inequality, ...]:
     """Return inequalities for rows of sums, with a count in the last column.
 
-    A record adds to one row at most: at most `bounds` to the sums and `one` to the count. So |sum|
-    <= bounds (count / one).
+    A record is added to a single row at most. It changes the sums of that row by at most `bounds`,
+    and adds `one` to its count. So |sum| <= bounds (count / one).
     """
     sums, counts = answer[:, :-1].astype(np.float64), answer[:, -1]
     weights = bounds / one

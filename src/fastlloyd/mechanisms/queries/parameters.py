@@ -51,9 +51,10 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return np.dtype("<i4") if reach < 1 << 31 else np.dtype("<i8")
 
     def check(self, value: Value) -> Value:
-        """Return the value after a check. An array is copied, so that no other code can change it.
+        """Return the value if it has the type, the shape and the range of the parameter. An array
+        is copied, so that no other code can change it.
 
-        Raises OverflowRisk. The message shows no value.
+        Raises OverflowRisk for any other value. The message does not show the value.
         """
         if self.shape == ():
             if type(value) is not int or not self.least <= value <= self.most:

@@ -74,7 +74,7 @@ class NumberCells(NamedTuple):
         return int(self.values.shape[0])
 
     def numbers(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002 - they are numbers
-        """Return the numbers, each as the same float64."""
+        """Return the numbers as float64. No value changes, because they are float32 or float64."""
         return _known(self.values.astype(np.float64))
 
     def categories(self, value_of: ValueOf) -> CellNumbers:

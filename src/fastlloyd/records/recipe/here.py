@@ -20,9 +20,10 @@ from fastlloyd.records.recipe.dates import check_format
 class Here(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Facts about one organisation's file.
 
-    names : name of the column of each feature whose column is not called like its key, by this key.
-    dates : format of dates of each feature whose dates this file writes differently from the
-        recipe, by its key.
+    names : name of a feature's column, by the feature's key. A feature is missing if its column has
+        its key as name.
+    dates : format of a feature's dates in this file, by the feature's key. A feature is missing if
+        the format is the recipe's.
     unit_column : column with the id of each row's person, or None.
     dataset : name of the data set in the ledger, or None.
 

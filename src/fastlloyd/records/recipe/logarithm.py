@@ -44,9 +44,7 @@ def exponential(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _steps(value: float) -> int:
-    """Return the multiple of `STEP` that is nearest to the logarithm of a number, divided by
-    `STEP`.
-    """
+    """Return the logarithm of a number in units of `STEP`, rounded to the nearest integer."""
     digits = _DIGITS
     while True:
         with decimal.localcontext(prec=digits):

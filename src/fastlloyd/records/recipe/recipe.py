@@ -217,7 +217,7 @@ def _canonical(tables: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in one spelling of numbers: 1 and 1.0 are the same."""
+    """Return the value with each integer in it as a float, so that 1 and 1.0 are the same."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

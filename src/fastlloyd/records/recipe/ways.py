@@ -29,9 +29,9 @@ class GridColumn(NamedTuple):
     """Column of the grid.
 
     name : name of the column.
-    lower, upper : bounds, as numbers that are clustered.
+    lower, upper : bounds of the numbers that are clustered.
     weight : factor of distances.
-    scale : relation to the units of the records' column.
+    scale : scale on which the numbers of the records' column are clustered, linear or logarithmic.
     """
 
     name: str
@@ -81,7 +81,7 @@ class TextFormat(NamedTuple):
 
 
 class Way(Protocol):
-    """Way of one feature."""
+    """Conversion of one feature's cells to the numbers that are clustered."""
 
     @property
     def columns(self) -> tuple[GridColumn, ...]:
@@ -248,5 +248,5 @@ _WAYS: Mapping[str | None, Callable[[Feature], Way]] = {
 
 
 def way_of(feature: Feature) -> Way:
-    """Return the way of a feature."""
+    """Return the object that converts the feature's cells to the numbers that are clustered."""
     return _WAYS[feature.way](feature)

@@ -412,7 +412,10 @@ def test_a_plan_that_no_run_could_bear_is_refused_when_it_is_read() -> None:
     few, many = PLANS[1], PLANS[4]
     domain = moment_situations.cube(1025, 8)
     for make, match in [
-        (changed(few, VotesRound, n_candidates=500), "n_candidates is 500; expected a power of 2"),
+        (
+            changed(few, VotesRound, n_candidates=500),
+            "n_candidates is 500; with 2 features, expected a whole number to the power of 2",
+        ),
         (
             changed(few, VotesRound, n_candidates=4097),
             "n_candidates is 4097; expected at most 4096",

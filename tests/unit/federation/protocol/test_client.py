@@ -309,7 +309,7 @@ def test_at_its_deadline_a_client_gives_up_with_a_reason() -> None:
 
 def test_an_abort_ends_the_run_with_the_servers_reason() -> None:
     client = client_after(FEDERATION, "c1", OTHER[:4])
-    reason = "the server ended it: power cut"
+    reason = "the server ended the run: power cut"
     record, finish = client.receive(Abort("power cut"))
     assert record == Record(Abort(reason))
     assert isinstance(finish, Finish)
@@ -323,7 +323,7 @@ def test_an_abort_ends_the_run_with_the_servers_reason() -> None:
     assert client.outcome.reason == reason
     with pytest.raises(
         RemoteProtocolError,
-        match="Broadcast came after the run had ended: the server ended it: power cut",
+        match="Broadcast came after the run had ended: the server ended the run: power cut",
     ):
         client.receive(broadcast(2))
 

@@ -194,7 +194,7 @@ def test_too_few_clients_end_the_run_for_everybody_with_the_reason() -> None:
         assert results(outcome.clients.values()) == []
         ended = outcome.clients["c1"]
         assert isinstance(ended, Ended)
-        assert ended.reason == f"the server ended it: {outcome.server.reason}"
+        assert ended.reason == f"the server ended the run: {outcome.server.reason}"
         assert len(outcome.server.included) == max(0, min(since, 4) - 1)
 
 
@@ -213,7 +213,7 @@ def test_when_the_dealer_disappears_the_next_client_deals(masks: Masks) -> None:
     )
     found = finished(outcome)
     assert outcome.clients["c0"] == Ended(
-        "the server ended it: the run goes on without client c0: the client was too late"
+        "the server ended the run: the run goes on without client c0: the client was too late"
     )
     assert len(found) == 3
     assert found[0].included == (("c1", "c2", "c3"),) * 3

@@ -240,7 +240,7 @@ def test_a_further_deal_names_no_other_clients_and_no_other_keys(name: str, mask
     run = JOINED[masks]
     smaller, match = (
         run.named("c0", "c1", "c2"),
-        "must name some clients",
+        "must name some but not all",
     )
     second = Roster.of(run.plan).hello("c3", run_keys("another life"), identity("c3"))
     run.refuses(name, [run.deal], changed(with_hello(run.deal, 3, second), attempt=2), match)

@@ -163,7 +163,7 @@ def test_too_few_end_the_run_and_everybody_is_told_also_after_a_restart(world: W
     )
     assert request == Send("c1", Abort(reason))
     world.parties["c1"].party.receive(request.message)
-    assert world.parties["c1"].party.outcome == Ended(f"the server ended it: {reason}")
+    assert world.parties["c1"].party.outcome == Ended(f"the server ended the run: {reason}")
     again.conclude()
     store = world.parties[SERVER].store
     assert store is not None

@@ -1,5 +1,5 @@
-"""Log that a single peer cannot fill. The first lines of each kind about a peer are written. If too
-many more come, they are only counted.
+"""Log of limited length, so that a single peer cannot fill it. The first lines of each kind about a
+peer are written. Lines that follow too fast are only counted.
 """
 
 import logging

@@ -168,7 +168,8 @@ class GrpcServer:
     async def wait(self) -> ServerResult | None:
         """Return the outcome of the run once all clients have left, or `linger` or `grace` is over.
 
-        After `stop`, return None if the run goes on, or if a client may still ask for its end.
+        After `stop`, return None if the run goes on, or if a client may still ask how the run
+        ended.
         """
         try:
             await self._over.wait()
