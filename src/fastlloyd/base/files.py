@@ -29,7 +29,8 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """Open a new file that replaces `path` in one step when the block ends.
 
     The content is then on disk. If the block or the disk fails, the file at `path` does not change.
-    Raises OSError.
+
+    Raises OSError if the file cannot be written.
 
     private : whether only the owner can read the file. Its mode is then 0600 from the start.
     """
@@ -51,7 +52,8 @@ def temporary_name(path: Path) -> str:
 
 
 def write_private(path: Path, text: str, *, replace: bool = False) -> None:
-    """Write the file `path` with mode 0600, completely or not at all. Raises OutputError.
+    """Write the file `path` with mode 0600, completely or not at all. Raises OutputError if it
+    cannot be written, or if it exists and `replace` is false.
 
     An existing file is replaced only with `replace`. The name is reserved with O_EXCL, which only
     one of two processes can do and which follows no symbolic link. The text goes to a temporary
@@ -77,7 +79,8 @@ def write_private(path: Path, text: str, *, replace: bool = False) -> None:
 
 
 def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
-    """Return the text of a file that only its owner can read. Raises IdentityError.
+    """Return the text of a file that only its owner can read. Raises IdentityError if others can
+    read or change it, if it cannot be read, or if it is not a text file of at most `max_bytes`.
 
     The open file is checked, not its name. Without POSIX modes, as on Windows, the folder decides
     who can read the file, and nothing is refused.
@@ -166,7 +169,7 @@ def write_folder(
     out: Path, contents: Mapping[str, bytes], *, force: bool, files: Sequence[str] = ()
 ) -> list[Path]:
     """Make the folder `out` with these files, or change nothing. Return their paths. Raises
-    OutputError.
+    OutputError if `check_destination` refuses the folder, or if it cannot be written.
 
     The files are on disk when the function returns. After that, a client of a run deletes all data
     from which they were made.
@@ -246,7 +249,9 @@ def check_file(path: Path, *, heading: str | bytes, force: bool) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Make or replace the file `path`, or change nothing. Raises OutputError."""
+    """Make or replace the file `path`, or change nothing. Raises OutputError if it cannot be
+    written.
+    """
     write_chunks(path, [text])
 
 
@@ -272,7 +277,9 @@ def write_chunks(path: Path, chunks: Iterable[str]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that the names of the files in a folder are on disk. Raises OSError."""
+    """Make sure that the names of the files in a folder are on disk. Raises OSError if the folder
+    cannot be synchronised.
+    """
     if os.name == "posix":  # elsewhere a folder cannot be opened
         descriptor = os.open(folder, os.O_RDONLY)
         try:

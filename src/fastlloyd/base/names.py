@@ -100,7 +100,8 @@ def listing(names: Sequence[str]) -> str:
 
 
 def split_list(text: str) -> list[str]:
-    """Return the items of a text that is split at commas outside double quotes. Raises DataError.
+    """Return the items of a text that is split at commas outside double quotes. Raises DataError if
+    a quotation mark has no partner or quotes a part of an item.
 
     Quotation marks and spaces around an item are dropped.
     """
@@ -157,7 +158,7 @@ def named(known: Mapping[str, T], name: object, field: str) -> T:
 def fraction(value: float | Fraction | str, field: str) -> Fraction:
     """Return the decimal number that a person wrote, exactly (0.8 is 4/5).
 
-    Raises PlanError. The message names the field.
+    Raises PlanError, with the name of the field, if the value is not a number.
     """
     text = str(value) if isinstance(value, str | Number) else ""
     if len(text) <= 100 and re.fullmatch(rf"{REAL}|[0-9]+/[0-9]+", text):

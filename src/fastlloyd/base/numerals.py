@@ -20,7 +20,7 @@ _MAX_CHARACTERS: Final = 400  # of a real number; the longest that a program wri
 
 def whole(text: str) -> int:
     """Return the whole number in a text of 1 to 19 digits 0-9 and no other character. Raises
-    ValueError.
+    ValueError for any other text.
     """
     if not _WHOLE.fullmatch(text):
         raise ValueError
@@ -29,7 +29,7 @@ def whole(text: str) -> int:
 
 def real(text: str) -> float:
     """Return the finite number in a text of digits with at most one decimal point, perhaps a minus
-    sign in front and an exponent behind. Raises ValueError.
+    sign in front and an exponent behind. Raises ValueError for any other text.
     """
     if len(text) > _MAX_CHARACTERS or not _REAL.fullmatch(text):
         raise ValueError

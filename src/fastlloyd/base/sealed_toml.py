@@ -78,7 +78,9 @@ def to_toml(document: msgspec.Struct, heading: str) -> str:
 
 
 def load_text(path: Path) -> str:
-    """Return the text of a document's file, read up to MAX_BYTES + 1 bytes. Raises PlanError."""
+    """Return the text of a document's file, read up to MAX_BYTES + 1 bytes. Raises PlanError if the
+    file cannot be read, or is not UTF-8 text.
+    """
     try:
         with path.open("rb") as opened:
             return decoded(
@@ -146,7 +148,9 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
 
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
-    """Return the content of a TOML document. Raises PlanError."""
+    """Return the content of a TOML document. Raises PlanError if the text is too long, or not valid
+    TOML.
+    """
     if len(text) > MAX_BYTES:
         raise PlanError(
             f"{source} has {len(text)} characters; expected at most {MAX_BYTES}, so fastlloyd did"

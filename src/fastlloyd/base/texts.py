@@ -20,7 +20,7 @@ def decoded(data: bytes, source: object, otherwise: str) -> str:
     source : name of the file, for messages.
     otherwise : sentence that says what to do with a file that is not text.
 
-    Raises ValueError.
+    Raises ValueError if the data are not UTF-8.
     """
     if data.startswith(_UTF_16) or b"\0" in data[:64]:
         raise ValueError(

@@ -89,7 +89,9 @@ class LayoutOptions:
     ] = None
 
     def layout(self) -> "Layout":
-        """Return the format that the options state. Raises DataError."""
+        """Return the format that the options state. Raises DataError if an option has no valid
+        value.
+        """
         from fastlloyd.records import Layout
 
         words = None if self.missing_words is None else split_list(self.missing_words)

@@ -65,7 +65,7 @@ def load_identity(key: Path, passphrase_file: Path | None) -> PrivateIdentity:
 
     passphrase_file : file with the passphrase, or None to ask for it.
 
-    Raises IdentityError.
+    Raises IdentityError if the file cannot be used, or if the passphrase is wrong.
     """
     return PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
 

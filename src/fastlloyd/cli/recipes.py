@@ -143,7 +143,8 @@ def given_recipe(path: Path | None, columns: str | None) -> "Using | None":
     path : file of the recipe, or None.
     columns : keys of the features to use, or None for all.
 
-    Raises DataError, PlanError or Problems.
+    Raises PlanError if the file cannot be read, Problems with all faults of the recipe, and
+    DataError if a key in `columns` is unknown.
     """
     if path is None:
         return None
@@ -155,7 +156,9 @@ def given_recipe(path: Path | None, columns: str | None) -> "Using | None":
 
 
 def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
-    """Return the features with these keys, or all for None. Raises DataError."""
+    """Return the features with these keys, or all for None. Raises DataError if a key is
+    unknown.
+    """
     from fastlloyd.base.names import parse_columns
 
     return recipe.features if columns is None else recipe.chosen(parse_columns(columns))

@@ -100,7 +100,9 @@ def given_clustering(
 
 
 def stated_cap(n_records: str | None) -> int | None:
-    """Return the cap on records that an option states, or None. Raises PlanError."""
+    """Return the cap on records that an option states, or None. Raises PlanError if the text is no
+    number of records.
+    """
     return GuaranteeChoices(n_records=n_records).cap
 
 
@@ -112,7 +114,9 @@ def stated(text: str | None) -> StatedBounds | None:
 
 
 def chosen_algorithm(options: MechanismOptions) -> AnyAlgorithm:
-    """Return the algorithm that the options name. Raises PlanError."""
+    """Return the algorithm that the options name. Raises PlanError if no algorithm has the name, or
+    if it does not allow an option.
+    """
     return given_clustering(options, None).chosen_algorithm
 
 

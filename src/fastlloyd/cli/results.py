@@ -79,7 +79,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
         contents : content of each file by its name.
 
-        Raises OutputError.
+        Raises OutputError if the folder cannot be written, or has other files.
         """
         if self.folder is None:
             return []

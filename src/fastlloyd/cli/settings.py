@@ -115,7 +115,8 @@ def planned(
     of : persons that are protected, with their caps, or None if single records are protected.
     bounds : bounds of the features, or None for those of the option.
 
-    Raises DataError, PlanError or BudgetError.
+    Raises DataError, PlanError or BudgetError if an option cannot be used. The message names the
+    option.
     """
     named = Columns.of(columns)
     if choose(PlanKind, kind, "kind") is PlanKind.BOUNDS:
@@ -130,7 +131,8 @@ def planned(
 def read_plan(file: Path) -> Plan:
     """Return the plan in a file.
 
-    Raises PlanError. If the file is of another kind, the message names that kind.
+    Raises PlanError if the file is not a plan, or cannot be read. The message names the kind of the
+    file if it is known.
     """
     text = load_text(file)
     for heading, what in _NO_PLANS.items():
@@ -150,7 +152,7 @@ def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Clien
     clients : texts NAME:CAP, for simulations only.
     members : texts FILE:CAP with a public file, for clients that can join over a network.
 
-    Raises PlanError.
+    Raises PlanError if there are no clients, or if a text does not have its form.
     """
     if not (clients or members):
         raise PlanError(
@@ -200,7 +202,7 @@ def check_complete(clients: Sequence[Client], server: Server) -> None:
 
 def given_authority(network: NetworkOptions) -> str | None:
     """Return the certificate of the authority in the options (base64 of DER), or None. Raises
-    IdentityError.
+    IdentityError unless the file has exactly one certificate, of an authority.
     """
     if network.authority is None:
         return None
@@ -228,7 +230,7 @@ def load_certificates(path: Path) -> list[str]:
 
 def given_study(study: StudyOptions) -> Study | None:
     """Return the study with its purpose and responsible people, or None if no option names any.
-    Raises PlanError.
+    Raises PlanError if a text is too long, or cannot be printed.
     """
     given = {
         "name": study.study,
@@ -240,8 +242,8 @@ def given_study(study: StudyOptions) -> Study | None:
 
 
 def given_positions(network: NetworkOptions) -> list[Positions]:
-    """Return the positions of clients' stores in the files that the options name.
-    Raises PlanError.
+    """Return the positions of clients' stores in the files that the options name. Raises PlanError
+    if a file cannot be read, or has no positions.
     """
     return [Positions.load(path) for path in network.positions or ()]
 

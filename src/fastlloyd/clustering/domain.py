@@ -175,7 +175,9 @@ class Domain(
     def of_recipe(
         cls, recipe: Sequence[Feature], *, scaling: Scaling, fraction_bits: int = 16
     ) -> "Domain":
-        """Return the domain of a recipe's features. Raises PlanError."""
+        """Return the domain of a recipe's features. Raises PlanError if two columns have the same
+        name, or if a feature is too narrow for the grid.
+        """
         columns = columns_of(recipe)
         return cls(
             features=tuple(each.name for each in columns),
@@ -385,7 +387,8 @@ class Domain(
     def _table(self, X: ArrayLike) -> NDArray[Any]:
         """Return X as an array of the right shape, not yet converted to float64.
 
-        Raises DataError. The message shows no value.
+        Raises DataError if X has other columns, or another order of them. The message shows no
+        value.
         """
         what = "the table of records"
         X = taken_over(X, what)

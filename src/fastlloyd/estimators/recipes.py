@@ -130,7 +130,8 @@ def raw_records(X: Any, using: Using, groups: Any = None) -> FrameRecords:
     X : data frame, table of Arrow, or array of numbers with the recipe's columns.
     groups : id of the person of each row, or None.
 
-    Raises DataError. No message shows a cell.
+    Raises DataError if a column is missing, or if the recipe refuses a cell. No message shows a
+    cell.
     """
     X = in_memory(X)
     ids = None if groups is None else person_ids(groups, guarded(lambda: len(X), "X"), X)

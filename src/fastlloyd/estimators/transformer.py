@@ -62,7 +62,8 @@ class RecipeTransformer(TransformerMixin, BaseEstimator):
         X : data frame of pandas or Polars, table of Arrow, or array of numbers with the columns of
             the recipe in their order.
 
-        Raises DataError. The message shows no cell.
+        Raises DataError if a column is missing, or if the recipe refuses a cell. The message shows
+        no cell.
         """
         records, domain = raw_records(in_memory(X), self._using), self._domain
         values = np.clip(records.values, domain.lower, domain.upper)

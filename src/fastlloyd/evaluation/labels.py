@@ -87,7 +87,7 @@ def record_blocks(
         it puts the rows of a person together, each row gets the features of its person.
     unit : name of the column of the ids, or None.
 
-    Raises DataError.
+    Raises DataError if the file cannot be read, a column is missing, or a cell is refused.
     """
     file = open_records(path, columns, missing=missing, unit=unit, recipe=recipe, layout=layout)
     is_per_person = recipe is not None and recipe.is_per_person

@@ -123,7 +123,7 @@ def records_and_centroids(
 ) -> tuple[FloatArray, FloatArray]:
     """Return records and centroids as finite float64 matrices with equal numbers of columns.
 
-    Raises DataError.
+    Raises DataError if one of them is no such matrix, or if they have different columns.
     """
     X, centroids = taken_over(X), taken_over(centroids, "centroids")
     refuse_other_columns(X, "X", centroids, "centroids")
@@ -139,7 +139,7 @@ def records_and_centroids(
 def finite_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
     """Return `values` as a float64 matrix with at least one cell, all of them finite.
 
-    Raises DataError. The message begins with `name`.
+    Raises DataError for any other values. The message begins with `name`.
     """
     array = matrix(values, name)
     if array.ndim != 2 or 0 in array.shape:

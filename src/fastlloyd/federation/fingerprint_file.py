@@ -327,7 +327,9 @@ class FingerprintFile:
             lock.release()
 
     def _write(self, content: Fingerprints) -> None:
-        """Replace the file in one step, durably. The caller has the lock. Raises OSError."""
+        """Replace the file in one step, durably. The caller has the lock. Raises OSError if the
+        file cannot be written.
+        """
         new = self.path.with_name(self.path.name + "-new")
         new.unlink(missing_ok=True)  # left by a process that was killed
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

@@ -210,8 +210,9 @@ class PreparedFit(NamedTuple, Generic[S]):
         watch : function that receives events of the job.
         noise : source of the noise, or None for the system's. Only tests pass another one.
 
-        Raises BudgetError, StateError, DataError or EngineError. After an error, rounds whose noise
-        was not drawn are refunded.
+        Raises BudgetError if the run exceeds a limit, StateError if the ledger cannot be used,
+        DataError if the records cannot be read, and EngineError if the engine fails. After an
+        error, rounds whose noise was not drawn are refunded.
         """
         noise = SystemNoise() if noise is None else noise
         if self.stages is not None:

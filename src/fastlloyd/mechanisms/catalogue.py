@@ -46,7 +46,7 @@ def design(settings: RunSettings) -> AnyPlanned: ...
 def design(settings: RunSettings) -> AnyPlanned:
     """Return the mechanism for these settings: rounds, with the noise that their guarantee needs.
 
-    Raises BudgetError or PlanError.
+    Raises BudgetError if no noise gives the guarantee, and PlanError if a setting cannot be used.
     """
     return _DESIGNS[settings.designed_as](settings)
 

@@ -48,7 +48,8 @@ RECORD: Final = Unit.called("record")
 
 
 class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Unit of protection: one person with all rows. Raises PlanError.
+    """Unit of protection: one person with all rows. Raises PlanError if a field is out of its
+    range.
 
     name : word for a person, such as "patient".
     max_clients : number c of clients that may have rows of one person. Each client gives the person
@@ -78,7 +79,8 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def called(cls, name: str, max_clients: int = 1) -> "Persons":
-        """Return persons with this word for one of them. Raises PlanError.
+        """Return persons with this word for one of them. Raises PlanError if the word is a plural,
+        or if a field is out of its range.
 
         name : singular word, such as "patient". Messages make the plural from it.
         """

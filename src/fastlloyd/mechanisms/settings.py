@@ -54,7 +54,8 @@ class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
         """
 
     def varied(self, **fields: Any) -> Self:
-        """Return the algorithm with some fields replaced. Raises PlanError.
+        """Return the algorithm with some fields replaced. Raises PlanError if a value is not
+        possible, or if the algorithm has no such field.
 
         fields : new values as words and numbers. None keeps the value of a field.
         """
@@ -119,7 +120,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     taken_from_the_data : a sentence for each setting that is not public, or None.
     count_bits, delta_slack : numbers of a federated run, which its planner chooses.
 
-    Raises BudgetError or PlanError. The message names the setting.
+    Raises BudgetError if the guarantee is not possible, and PlanError if another setting is not.
+    The message names the setting.
     """
 
     domain: Domain
@@ -241,8 +243,8 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
     bounds_digest : digest of the mechanism that found the bounds within the same budget, 64 hex
         digits, or None.
 
-    Other fields are as in `RunSettings`. Raises BudgetError or PlanError. The message names the
-    setting.
+    Other fields are as in `RunSettings`. Raises BudgetError if the guarantee is not possible, and
+    PlanError if another setting is not. The message names the setting.
     """
 
     algorithm: A_co

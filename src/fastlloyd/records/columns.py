@@ -101,7 +101,9 @@ def is_index(name: str) -> bool:
 
 
 def place(names: Sequence[str], name: str, source: str) -> int:
-    """Return the position of the column `name` among all `names`. Raises DataError."""
+    """Return the position of the column `name` among all `names`. Raises DataError if there is no
+    such column.
+    """
     if not name or name not in names:
         known = [other for other in names if other]
         raise DataError(
@@ -119,7 +121,7 @@ def _holds_several(names: Sequence[str]) -> bool:
 def unit_place(names: Sequence[str], unit: str | None, source: str) -> int | None:
     """Return the position of the column of the ids among all `names`, or None without ids.
 
-    Raises DataError.
+    Raises DataError if there is no such column.
     """
     return None if unit is None else place(names, unit, source)
 

@@ -106,7 +106,9 @@ class DelimitedFile(Reader):
                 at_the_end.pop_all()
 
     def _set(self, trial: Trial, unit: str | None) -> None:
-        """Set the columns and the reading of the one trial that is left. Raises DataError."""
+        """Set the columns and the reading of the one trial that is left. Raises DataError if there
+        is no column of ids `unit`.
+        """
         names = trial.first.names
         self._reading, self._is_header = trial.reading, trial.first.is_header
         self._notation = trial.reading.notation

@@ -31,7 +31,9 @@ def open_ipc(
     unit: str | None = None,
     text_columns: frozenset[str] = frozenset(),
 ) -> ArrowRecords:
-    """Return the records of a file or stream, after a check of its schema. Raises DataError."""
+    """Return the records of a file or stream, after a check of its schema. Raises DataError if the
+    file cannot be read, or lacks a chosen column of numbers.
+    """
     load("pyarrow.ipc", source)
     pa = load("pyarrow", source)
     with readable(source), open_binary(source, buffer=0) as raw:

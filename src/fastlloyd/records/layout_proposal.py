@@ -49,7 +49,8 @@ class LayoutProposal(NamedTuple):
 
 
 def propose(path: str) -> LayoutProposal:
-    """Return a layout that fits the first 100 rows of a text file. Raises DataError.
+    """Return a layout that fits the first 100 rows of a text file. Raises DataError if the file is
+    empty, or cannot be read.
 
     path : path or address of the file.
     """

@@ -135,14 +135,16 @@ class RowSplitter:
         )
 
     def every(self, coming: Iterator[bytes]) -> Iterator[Row]:
-        """Yield the rows of all chunks. Raises DataError."""
+        """Yield the rows of all chunks. Raises DataError if the text is not UTF-8, or if a line
+        cannot be split into cells.
+        """
         for chunk in coming:
             yield from self.of(chain([chunk], coming))
 
     def of(self, coming: Iterator[bytes]) -> Iterator[Row]:
         """Return the rows of the next chunk. A header may need the chunk after it.
 
-        Raises DataError.
+        Raises DataError if the text is not UTF-8, or if a line cannot be split into cells.
         """
         self._n_lines = 0
         text = self._lines(coming)

@@ -205,7 +205,8 @@ class _Columns(Reader):
 
 
 def open_npy(path: str, columns: Columns, _missing: Missing, unit: str | None = None) -> _Matrix:
-    """Open an array in NumPy's format after a check of its header. Raises DataError.
+    """Open an array in NumPy's format after a check of its header. Raises DataError if the file
+    cannot be read, or is not an array of numbers.
 
     An array of shape (n, d) has the columns x1, x2, ..., and one of shape (n,) the column x1.
     """
@@ -215,7 +216,8 @@ def open_npy(path: str, columns: Columns, _missing: Missing, unit: str | None = 
 def open_npz(
     path: str, columns: Columns, _missing: Missing, unit: str | None = None
 ) -> _Matrix | _Columns:
-    """Return the records of an archive, after a check of its headers. Raises DataError.
+    """Return the records of an archive, after a check of its headers. Raises DataError if the file
+    cannot be read, or has something other than arrays of numbers.
 
     The archive has one array (n, d) as in .npy, or arrays (n,) whose names are those of the
     columns.

@@ -33,7 +33,8 @@ def open_parquet(
     groups: Sequence[int] | None = None,
     text_columns: frozenset[str] = frozenset(),
 ) -> ArrowRecords:
-    """Return the records of a file, after a check of its schema. Raises DataError.
+    """Return the records of a file, after a check of its schema. Raises DataError if the file
+    cannot be read, or lacks a chosen column of numbers.
 
     groups : numbers of the row groups to read, or None for all.
     text_columns : as in `ArrowRecords.of`.
@@ -83,7 +84,9 @@ def open_parquet(
 
 
 def row_groups(path: str) -> list[int]:
-    """Return the number of records of each row group. Raises DataError."""
+    """Return the number of records of each row group. Raises DataError if the file cannot be
+    read.
+    """
     with errors(path, _WHAT), _opened(path) as file:
         return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
 

@@ -119,7 +119,9 @@ class Piece:
     has_fixed_separator: bool = field(default=True, repr=False)
 
     def open(self) -> Reader:
-        """Return a reader of the piece, after a check of its schema. Raises DataError."""
+        """Return a reader of the piece, after a check of its schema. Raises DataError if it cannot
+        be read, or lacks a chosen column.
+        """
         if self.recipe is not None:
             plain = replace(
                 self,

@@ -73,7 +73,8 @@ def frame_records(
     ids : id of the person of each row, or None.
     source : name of the table in messages.
 
-    Raises DataError. The message names row and column, and shows no cell.
+    Raises DataError if a column is missing, or if the recipe refuses a cell. The message names row
+    and column, and shows no cell.
     """
     reader = RecipeReader(_Cells(X, using, ids, source), using, source)
     gaps = using.drops_records or using.is_per_person
@@ -95,7 +96,9 @@ def frame_records(
 
 
 def cells_of_column(X: Any, name: str, source: str = "X") -> Any:
-    """Return a column of a data frame, an object of its library. Raises DataError."""
+    """Return a column of a data frame, an object of its library. Raises DataError if there is no
+    such column.
+    """
     return guarded(lambda: _columns(X, (), source, name)[0].cells, source)
 
 

@@ -74,7 +74,9 @@ class Look(NamedTuple):
 
 
 def look_at(path: str) -> Look:
-    """Return the columns of a file, and the proposed layout of a text file. Raises DataError."""
+    """Return the columns of a file, and the proposed layout of a text file. Raises DataError if the
+    file cannot be read, or has no records.
+    """
     layout, doubts = None, list[str]()
     if opener(path) in STREAMS.values():
         layout, doubts = propose(path)

@@ -89,7 +89,7 @@ class RecordFile:
     @classmethod
     def of_piece(cls, piece: Piece) -> RecordFile:
         """Return the records of one piece alone, on any machine. There may be none. Raises
-        DataError.
+        DataError if the piece cannot be read.
         """
         file = cls(
             piece.open(), piece.path, piece.missing, [piece], {piece.path: piece.state}, piece.unit

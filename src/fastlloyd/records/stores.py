@@ -37,7 +37,9 @@ def is_address(source: str) -> bool:
 def find(address: str) -> Mapping[str, tuple[int, str]]:
     """Return the objects at an address: for the address of each object, its size and its version.
 
-    An address names one object, a prefix or a pattern, as for `files.find`. Raises DataError.
+    An address names one object, a prefix or a pattern, as for `files.find`.
+
+    Raises DataError if the address names no file, or if the store cannot be reached.
     """
     if re.fullmatch(r"[^/]*://+", address):
         raise DataError(

@@ -90,7 +90,7 @@ def load_method(name: str, folder: Path) -> Method:
 
     folder : folder that FILE.py is relative to.
 
-    Raises PlanError.
+    Raises PlanError if there is no such method, or if it cannot be used.
     """
     if is_reference(name):
         method = resolve(name, folder)

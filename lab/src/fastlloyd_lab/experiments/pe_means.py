@@ -62,7 +62,8 @@ class PEMeans:
 
     n_records : exact number N of records, which counts as public.
 
-    Raises BudgetError or PlanError.
+    Raises BudgetError if epsilon or delta is out of range, and PlanError if there would be too many
+    candidates.
     """
 
     domain: Domain

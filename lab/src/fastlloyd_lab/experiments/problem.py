@@ -79,7 +79,8 @@ def load_problem(name: str, folder: Path) -> Problem:
 
     folder : folder that FILE.py is relative to.
 
-    Raises DataError or PlanError.
+    Raises PlanError if the reference in FILE.py cannot be used, and DataError if there is no such
+    set, or if its values cannot be used.
     """
     return make_problem(name, *_values(name, folder))
 
@@ -101,7 +102,7 @@ def make_problem(name: str, values: FloatArray, n_clusters: int) -> Problem:
     values : finite numbers (n_records, n_features).
     n_clusters : number of clusters.
 
-    Raises DataError.
+    Raises DataError if the values cannot be used, or are too few for `n_clusters`.
     """
     _check(name, values, n_clusters)
     # halves: a width may be larger than any float

@@ -270,7 +270,7 @@ def packed(folder: Path) -> Path:
 
 def trials_content(folder: Path) -> bytes:
     """Return the content of `trials.jsonl`, or of its packed form, or nothing if neither exists.
-    Raises DataError.
+    Raises DataError if the file cannot be read.
     """
     try:
         if (folder / TRIALS).exists():

@@ -71,7 +71,7 @@ class Folder:
     def append(self, row: Cells) -> None:
         """Add the row of a trial that has no row yet.
 
-        Raises OutputError. The line on disk may then be incomplete.
+        Raises OutputError if the file cannot be written. The line on disk may then be incomplete.
         """
         line = _line(row).encode()
         try:
@@ -159,7 +159,7 @@ def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any]
 def read_rows(path: Path) -> dict[str, Cells]:
     """Return all rows of a folder by the keys of their trials. An incomplete last line is left out.
 
-    Raises DataError.
+    Raises DataError if another line is not a row of an experiment, or if the file cannot be read.
     """
     rows = {}
     for number, cells in reading.json_lines(path, []):

@@ -375,7 +375,7 @@ class _Joining(NamedTuple):
         """Write the files of the result unless an earlier process wrote them, and return their
         paths.
 
-        Raises OutputError.
+        Raises OutputError if they cannot be written.
         """
         from fastlloyd.cli import results
 

@@ -50,7 +50,9 @@ class FramePart:
     using: Using | None = None
 
     def open(self) -> RecordFile:
-        """Return the records of the partition, in memory. Raises DataError."""
+        """Return the records of the partition, in memory. Raises DataError if its columns are not
+        those of the collection, or if the recipe refuses a cell.
+        """
         where = f"partition {self.number + 1} of {_SOURCE}"
         if self.using is not None:
             if not len(self.records):
@@ -92,7 +94,7 @@ class FramePart:
 def sample(X: Any) -> Any:
     """Return an empty data frame or array with the columns and types of the collection.
 
-    Raises DataError.
+    Raises DataError if X is not a data frame or a matrix, or if its number of columns is not known.
     """
     if hasattr(type(X), "to_delayed") and getattr(X, "ndim", 0) == 2:
         if math.isnan(X.shape[1]):
@@ -157,7 +159,9 @@ class HereEngine(Engine):
             yield number, function(self._computed(number, piece))
 
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
-        """Return the results, which this process keeps. Raises EngineError."""
+        """Return the results, which this process keeps. Raises EngineError if a partition cannot be
+        computed.
+        """
         return [function(self._computed(number, piece)) for number, piece in enumerate(pieces)]
 
     def _computed(self, number: int, piece: Any) -> Any:

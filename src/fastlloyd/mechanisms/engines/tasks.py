@@ -68,7 +68,7 @@ class FilePart:
     piece: Piece
 
     def open(self) -> RecordFile:
-        """Return the records of the piece. Raises DataError."""
+        """Return the records of the piece. Raises DataError if it cannot be read."""
         return RecordFile.of_piece(self.piece)
 
 

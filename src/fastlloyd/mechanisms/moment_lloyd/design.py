@@ -199,7 +199,8 @@ class Budget:
 
 
 def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism:
-    """Return the mechanism for the settings. Raises BudgetError or PlanError.
+    """Return the mechanism for the settings. Raises BudgetError if no noise gives the guarantee,
+    and PlanError if a setting cannot be used.
 
     The mechanism checks its rounds and its noise again when it is made.
     """

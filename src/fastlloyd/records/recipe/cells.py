@@ -44,7 +44,7 @@ class ColumnCells(Protocol):
 
         value_of : function that reads a number from the text of a cell.
 
-        Raises DataError.
+        Raises DataError if cells of this kind cannot be numbers.
         """
 
     def categories(self, value_of: ValueOf) -> CellNumbers:
@@ -52,7 +52,7 @@ class ColumnCells(Protocol):
 
         value_of : function that returns the number for the text of a category.
 
-        Raises DataError.
+        Raises DataError if cells of this kind cannot be categories.
         """
 
     def days(self, value_of: ValueOf) -> CellNumbers:
@@ -60,7 +60,7 @@ class ColumnCells(Protocol):
 
         value_of : function that reads a date from the text of a cell.
 
-        Raises DataError.
+        Raises DataError if cells of this kind cannot be dates.
         """
 
 

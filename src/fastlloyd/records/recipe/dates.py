@@ -27,7 +27,9 @@ _LONGEST = 60
 
 
 def day_of(text: str) -> float:
-    """Return the days from 1 January 1970 to a date as YYYY-MM-DD. Raises ValueError."""
+    """Return the days from 1 January 1970 to a date as YYYY-MM-DD. Raises ValueError for any other
+    text.
+    """
     if not _ISO.fullmatch(text):
         raise ValueError(text)
     return float(dt.date.fromisoformat(text).toordinal() - FIRST_DAY)

@@ -39,7 +39,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     role : "order" for a date that only orders the rows of a person, or None.
     label : name for people, or None for the key.
 
-    Raises PlanError.
+    Raises PlanError if the fields do not make a usable feature.
     """
 
     key: str

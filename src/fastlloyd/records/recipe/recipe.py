@@ -73,7 +73,8 @@ class Recipe:
 
         agreed : features that the file's own features, if there are any, must be; None for any.
 
-        Raises PlanError or Problems.
+        Raises PlanError if the file cannot be read, or if its features are not those agreed on.
+        Raises Problems with all faults of the local part.
         """
         text, source = _read(path)
         tables = _tables(text, source)
@@ -161,7 +162,9 @@ class Recipe:
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the text of a recipe file, and its name for messages. Raises PlanError."""
+    """Return the text of a recipe file, and its name for messages. Raises PlanError if the file
+    cannot be read, or is not UTF-8 text.
+    """
     file = Path(path)
     try:
         with file.open("rb") as opened:
@@ -176,7 +179,9 @@ def _read(path: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def _tables(text: str, source: str) -> dict[str, Any]:
-    """Return the tables of a TOML text. Raises PlanError."""
+    """Return the tables of a TOML text. Raises PlanError if the text is too long, or not valid
+    TOML.
+    """
     if len(text) > MAX_BYTES:
         raise PlanError(f"{source} is larger than {MAX_BYTES} bytes; shorten it", code=WRONG_FILE)
     try:

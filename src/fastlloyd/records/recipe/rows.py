@@ -214,7 +214,7 @@ class RecipeReader(Reader):
         self._reader, self._using, self._source = reader, using, source
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Yield the features of each block. Raises DataError."""
+        """Yield the features of each block. Raises DataError if the recipe refuses a cell."""
         using, before = self._using, 0
         for block in self._reader.cells():
             where = self._where(before)

@@ -89,7 +89,7 @@ class Way(Protocol):
 
     def found(self, cells: Mapping[str, ColumnCells], form: TextFormat) -> CellNumbers:
         """Return a number for each cell. For categories it is the index of the category. Raises
-        DataError.
+        DataError if the feature cannot have cells of this kind.
 
         cells : cells of each feature's column, by the key of the feature.
         """
