@@ -44,8 +44,7 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
 
     def varied(self, **fields: Any) -> "Algorithm":
-        """Return the algorithm with some fields replaced. Raises PlanError if a value is not
-        possible.
+        """Return the algorithm with some fields replaced. Raises PlanError for a wrong value.
 
         fields : new values as words and numbers. None keeps the value of a field.
         """

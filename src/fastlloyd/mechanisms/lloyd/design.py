@@ -50,7 +50,7 @@ Real = Any  # a number of 50 digits
 def design(settings: Settings[Algorithm]) -> LloydMechanism:
     """Return the mechanism for the settings. The planner chooses every setting that is None.
 
-    Raises BudgetError if no noise gives the guarantee, and PlanError if a setting cannot be used.
+    Raises BudgetError or PlanError if a setting is not possible.
     """
     s, algorithm, domain = settings, settings.algorithm, settings.domain
     for_loss = loss_share(settings)
