@@ -3,6 +3,7 @@
 import csv
 import difflib
 import enum
+import io
 import re
 import unicodedata
 from collections import Counter
@@ -117,6 +118,13 @@ def split_list(text: str) -> list[str]:
             " quotes only a part of an item; if a name contains a comma, put double quotes around"
             " the whole item"
         ) from None
+
+
+def joined_list(items: Iterable[str]) -> str:
+    """Return the text that `split_list` splits into these items."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(items)
+    return text.getvalue()
 
 
 def shown(value: object) -> str:

@@ -127,13 +127,14 @@ def _options(recipe: "Recipe") -> Iterator[tuple[str, Any]]:
 
 
 def _local_options(here: Any) -> Iterator[tuple[str, Any]]:
+    from fastlloyd.base.names import joined_list
     from fastlloyd.records.recipe.here import FIELDS
 
     for name in FIELDS:
         value = getattr(here, name)
         if name in ("names", "dates") or value in (None, ()):
             continue
-        yield name, ",".join(value) if isinstance(value, tuple) else str(value)
+        yield name, joined_list(value) if isinstance(value, tuple) else str(value)
 
 
 def given_recipe(path: Path | None, columns: str | None) -> "Using | None":

@@ -12,6 +12,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.records.arrow_numbers import numbers_or_nan
 from fastlloyd.records.day_cells import DayCells, day_cells
 from fastlloyd.records.declared import Holds, content
+from fastlloyd.records.ids import BROKEN
 from fastlloyd.records.text_cells import TextCells
 
 
@@ -22,7 +23,8 @@ def check_texts(kind: Any, name: str, source: str) -> None:
     """
     types = importlib.import_module("pyarrow.types")
     said = content(kind.value_type if types.is_dictionary(kind) else kind)
-    if said.holds not in (Holds.NUMBERS, Holds.TEXT, Holds.DATES) or types.is_duration(kind):
+    is_readable = said.holds in (Holds.NUMBERS, Holds.TEXT, Holds.DATES)
+    if not is_readable or types.is_duration(kind) or types.is_time(kind):
         raise DataError(
             f"{source}: column {name!r} holds {said.words}; expected text, categories of text,"
             " numbers or dates",
@@ -47,7 +49,21 @@ def own_cells(
         return np.asarray(numbers_or_nan(array), dtype=np.float64)
     if types.is_dictionary(array.type) and content(array.type.value_type).holds is not Holds.TEXT:
         return own_cells(array.dictionary_decode(), name, source, words)
+    if not _is_unicode(array.dictionary if types.is_dictionary(array.type) else array):
+        raise DataError(f"{source}: column {name!r} holds {BROKEN}", field=name)
     return text_cells(array, words)
+
+
+def _is_unicode(array: Any) -> bool:
+    """Return whether an Arrow array of text is valid UTF-8, which Arrow does not check by itself.
+
+    Python's own error would show the cell.
+    """
+    try:
+        array.validate(full=True)
+    except ValueError:
+        return False
+    return True
 
 
 def text_cells(array: Any, words: frozenset[str] = frozenset()) -> TextCells:

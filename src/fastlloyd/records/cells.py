@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
@@ -19,7 +20,7 @@ class Notation(NamedTuple):
 
     decimal : decimal mark, "." or ",".
     thousands : mark between groups of three digits before the decimal mark, or "".
-    words : stripped words in lower case that stand for a missing cell, besides the usual ones.
+    words : words that stand for a missing cell (`as_words`), besides the usual ones.
     """
 
     decimal: str = "."
@@ -28,7 +29,7 @@ class Notation(NamedTuple):
 
     def is_missing(self, cell: str) -> bool:
         """Return whether the cell is empty, or has a word for a missing value."""
-        return is_missing(cell) or (bool(self.words) and cell.strip().lower() in self.words)
+        return is_missing(cell) or (bool(self.words) and as_word(cell) in self.words)
 
     def is_number(self, cell: str) -> bool:
         """Return whether the cell is decimal text in this notation, and no word for missing."""
@@ -42,7 +43,7 @@ class Notation(NamedTuple):
         becomes text that is no number.
         """
         if self.words:
-            cells = ["nan" if cell.strip().lower() in self.words else cell for cell in cells]
+            cells = ["nan" if as_word(cell) in self.words else cell for cell in cells]
         if self.thousands:
             grouped, mark = _grouped(self.thousands, self.decimal), self.thousands
             cells = [
@@ -69,6 +70,21 @@ def _grouped(thousands: str, decimal: str) -> re.Pattern[str]:
     return re.compile(
         rf"[-+]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:{point}[0-9]*)?(?:[eE][-+]?[0-9]+)?"
     )
+
+
+def plain(text: str) -> str:
+    """Return a text as it is compared: without spaces around it, in Unicode's form NFC."""
+    return unicodedata.normalize("NFC", text.strip())
+
+
+def as_word(text: str) -> str:
+    """Return a text as it is compared with words for a missing cell: `plain`, in lower case."""
+    return plain(text).lower()
+
+
+def as_words(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words for a missing cell that a layout states, as they are compared."""
+    return frozenset(map(as_word, texts))
 
 
 def is_missing(cell: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fastlloyd.errors import DataError
-from fastlloyd.records.cells import PLAIN, Notation
+from fastlloyd.records.cells import PLAIN, Notation, as_words
 from fastlloyd.records.declared import LAYOUT
 
 YES, NO = "yes", "no"
@@ -128,8 +128,7 @@ def alone(layout: Layout) -> Reading:
 
 
 def _notation(layout: Layout, decimal: str) -> Notation:
-    words = frozenset(word.strip().lower() for word in layout.missing_words)
-    return Notation(decimal, layout.thousands or "", words)
+    return Notation(decimal, layout.thousands or "", as_words(layout.missing_words))
 
 
 def check_no_layout(layout: Layout, path: str) -> None:

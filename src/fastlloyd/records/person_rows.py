@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -156,5 +157,9 @@ def _mean(values: list[float]) -> float:
         return math.nan
     try:
         return math.fsum(values) / len(values)
+    except OverflowError:  # of the sum, or of a part of it, which depends on the order
+        total = sum(map(Fraction, values))
+    try:
+        return float(total) / len(values)
     except OverflowError:
-        return math.fsum(value / len(values) for value in values)
+        return float(total / len(values))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.base.names import refuse_repeated
 from fastlloyd.errors import DataError
+from fastlloyd.records.cells import as_words
 from fastlloyd.records.columns import place
 from fastlloyd.records.frame_cells import own_cells
 from fastlloyd.records.ids import TextIds
@@ -108,11 +109,12 @@ class _Cells(Reader):
     n_ahead = 0
 
     def __init__(self, X: Any, using: Using, ids: Sequence[bytes] | None, source: str) -> None:
-        words = frozenset(word.strip().lower() for word in using.here.missing_words)
+        words = as_words(using.here.missing_words)
+        gone = [number for number in map(using.form.number, words) if number is not None]
         self.names = self.columns = using.names
         self._cells = guarded(
             lambda: [
-                own_cells(column, source, words)
+                _without(own_cells(column, source, words), gone)
                 for column in _columns(X, using.names, source, *using.names)
             ],
             source,
@@ -129,6 +131,15 @@ class _Cells(Reader):
         """Yield all cells in one block, if there are any."""
         if self.n_rows:
             yield CellBlock(self._cells, self._ids)
+
+
+def _without(cells: Any, gone: Sequence[float]) -> Any:
+    """Return the cells of a column, with NaN for each number that a word for a missing cell writes,
+    such as -999.
+    """
+    if not gone or not isinstance(cells, np.ndarray):
+        return cells
+    return np.where(np.isin(cells, gone), np.nan, cells)
 
 
 def _columns(X: Any, of_array: Sequence[str], source: str, *names: str) -> list[FrameColumn]:

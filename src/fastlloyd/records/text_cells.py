@@ -4,7 +4,6 @@ them.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.base.arrays import RealArray
-from fastlloyd.records.cells import is_missing
+from fastlloyd.records.cells import is_missing, plain
 from fastlloyd.records.day_cells import DayCells
 from fastlloyd.records.ids import Ids
 from fastlloyd.records.table import ColumnBlock, ids_of
@@ -36,7 +35,7 @@ class TextCells:
     def of(cls, cells: Iterable[str | None], words: frozenset[str] = frozenset()) -> TextCells:
         """Return cells as they stand in a file, or None for a missing cell.
 
-        words : stripped words in lower case that stand for a missing cell, besides the usual ones.
+        words : words that stand for a missing cell (`as_words`), besides the usual ones.
         """
         places: dict[str | None, int] = {}
         codes = [places.setdefault(cell, len(places)) for cell in cells]
@@ -58,7 +57,7 @@ class TextCells:
         places: dict[str, int] = {}
         stands = np.full(len(cells) + 1, GONE, dtype=np.int32)  # the last one is that of code -1
         for at, cell in enumerate(cells):
-            text = "" if cell is None else unicodedata.normalize("NFC", cell.strip())
+            text = "" if cell is None else plain(cell)
             if not is_missing(text) and text.lower() not in words:
                 stands[at] = places.setdefault(text, len(places))
         return cls(list(places), stands[codes])

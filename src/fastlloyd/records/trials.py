@@ -151,11 +151,16 @@ class Trial:
         """Return some rows below the first row. Rows from the first one that cannot be split are
         left out.
         """
-        rows = chain(self._rows, self._splitter.every(self._coming))
         n = LOOKED_AT if self._wanted.columns is NUMERIC else 1
         head: list[Row] = []
         try:
-            head += islice(rows, n)
+            head += islice(self._rows, n)
+            for chunk in self._coming if len(head) < n else ():
+                # the rows of this chunk that are not looked at here stay in the trial
+                self._rows = self._splitter.of(chain([chunk], self._coming))
+                head += islice(self._rows, n - len(head))
+                if len(head) == n:
+                    break
             head += islice(self._rows, LOOKED_AT - n)
         except DataError:
             if not head or self._wanted.columns is NUMERIC:

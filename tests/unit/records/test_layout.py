@@ -4,6 +4,7 @@ import gzip
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,6 +189,18 @@ def test_a_late_line_settles_the_decimal_mark(
     path = folder / "notes.csv"
     path.write_text("\n".join(["a;b;note", *(f"{line};1.2.2024, ok" for line in lines), "1;2,5;"]))
     assert read_table(path, ["a", "b"]).values[-1].tolist() == [1, 2.5]
+
+
+@pytest.mark.parametrize("columns", [["a", "b"], NUMERIC])
+def test_the_rows_below_a_header_that_fills_the_first_chunk_are_tried_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, columns: Any
+) -> None:
+    monkeypatch.setattr(delimited, "FIRST_BYTES", 1)
+    for mark in ",.":
+        text = "a;b\n" + "1;2\n" * 120 + f"1;2{mark}5\n"
+        path = folder / "wide.csv"
+        path.write_text(text)
+        assert open_records(path, columns).table().values[-1].tolist() == [1, 2.5]
 
 
 def test_a_late_line_settles_the_separator(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

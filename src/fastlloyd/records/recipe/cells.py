@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from fastlloyd.records.day_cells import DayCells
 from fastlloyd.records.declared import Holds
 from fastlloyd.records.text_cells import TextCells
 
+_EXACT: Final = 2.0**53  # from here on, whole numbers can be rounded
 ValueOf = Callable[[str], float | None]
 
 
@@ -81,10 +82,17 @@ class NumberCells(NamedTuple):
         """Return, for each cell, the number of its category. The text of a category is the cell's
         digits.
 
-        The text of a cell that is no whole number is its shortest decimal form.
+        The text of a cell that is no whole number is its shortest decimal form. Raises DataError
+        for a number with rounded digits, and for infinity.
         """
         there = ~np.isnan(self.values)
         distinct, codes = np.unique(self.values[there].astype(np.float64), return_inverse=True)
+        if (np.abs(distinct) >= _EXACT).any():
+            raise DataError(
+                "the column holds numbers of 16 digits or more, which can be rounded; a text for"
+                " each needs exact ones: convert the column to text",
+                code=Holds.NUMBERS.value,
+            )
         places = np.full(len(self), -1, dtype=np.int32)
         places[there] = codes
         return CellNumbers(
@@ -142,7 +150,7 @@ class WordCells(NamedTuple):
 
 def digits(value: float) -> str:
     """Return a number as text: a whole one without a point, any other in its shortest form."""
-    return str(int(value)) if value == math.floor(value) and abs(value) < 2**53 else repr(value)
+    return str(int(value)) if value == math.floor(value) and abs(value) < _EXACT else repr(value)
 
 
 def _known(values: FloatArray) -> CellNumbers:

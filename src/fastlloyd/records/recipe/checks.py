@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from fastlloyd.base.names import listing, nearest_name, shown
 from fastlloyd.errors import PlanError
+from fastlloyd.records.cells import plain
 from fastlloyd.records.recipe.dates import check_format, day_of, is_day
 
 REFUSE, DROP, MIDDLE = "refuse", "drop", "middle"
@@ -50,11 +50,6 @@ def _fault(key: str, sentence: str, field: str) -> PlanError:
     return PlanError(
         f"features.{key:.80}: {sentence}", code=UNUSABLE_RECIPE, field=f"features.{key:.80}.{field}"
     )
-
-
-def plain(text: str) -> str:
-    """Return a text as it is compared: without spaces around it, in Unicode's form NFC."""
-    return unicodedata.normalize("NFC", text.strip())
 
 
 def is_number(value: object) -> bool:

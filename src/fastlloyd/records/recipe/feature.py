@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from fastlloyd.records.recipe.checks import REFUSE, WAYS, faults_of, is_number, plain
+from fastlloyd.records.cells import plain
+from fastlloyd.records.recipe.checks import REFUSE, WAYS, faults_of, is_number
 
 
 class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

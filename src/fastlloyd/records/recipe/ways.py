@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.records.cells import floats
+from fastlloyd.records.cells import Notation, floats
 from fastlloyd.records.recipe.cells import CellNumbers, ColumnCells
 from fastlloyd.records.recipe.checks import BOUND, COUNTS, DROP, LOG, MIDDLE, NONE, REFUSE
 from fastlloyd.records.recipe.dates import day_of, reader_of
@@ -69,15 +69,12 @@ class TextFormat(NamedTuple):
     dates: Mapping[str, str] = {}
 
     def number(self, text: str) -> float | None:
-        """Return the number that a text writes, or None."""
-        plain = text.replace(self.thousands, "") if self.thousands else text
-        if self.decimal != "." and "." in plain:
-            return None
+        """Return the number that a text writes, NaN for text such as +nan, or None."""
         try:
-            number = next(floats([plain.replace(self.decimal, ".")]))
+            (number,) = floats(Notation(self.decimal, self.thousands).in_python([text]))
         except ValueError:
             return None
-        return number if math.isfinite(number) else None
+        return None if math.isinf(number) else number
 
 
 class Way(Protocol):

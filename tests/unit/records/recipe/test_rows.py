@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from fastlloyd.jobs.source import FileSource
 from fastlloyd.records.recipe import Recipe
 from fastlloyd.records.recipe.logarithm import natural_log
 from fastlloyd.records.recipe.rows import Using
+from fastlloyd.records.recipe_frames import frame_records
+from record_files import pa, pq
+
+pd: Any = pytest.importorskip("pandas")
 
 FEATURES: dict[str, Any] = {
     "age": {"bounds": [0, 110]},
@@ -144,6 +149,72 @@ def test_a_neighbour_changes_the_features_of_one_record_only(
     assert np.array_equal(one[same], two[same])
 
 
+@pytest.mark.parametrize("below", [None, "bound"])
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [("1.234,5", 1234.5), ("-1.234", -1234), ("1,5", 1.5), ("1.5", None), ("1.2.3", None), ("1,5,0", None),
+     ("12.34.567", None), ("1..234", None), ("+nan", 3), ("-NaN", 3), ("inf", None), ("-999", 3)],
+)  # fmt: skip
+def test_a_number_has_one_notation_in_every_column_and_frame(
+    tmp_path: Path, below: str | None, cell: str, number: float | None
+) -> None:
+    features = {"a": {"bounds": [0, 9], "missing": 3.0}, "b": {"bounds": [0, 9]}}
+    if below is not None:
+        features["a"]["below"] = below
+    here = {"separator": ";", "decimal": ",", "thousands": ".", "missing_words": ["-999"]}
+    recipe = Recipe.of({"features": features, "here": here})
+    using = Using(features=recipe.features, here=recipe.here)
+    found = [
+        lambda: rows_of(tmp_path / "a.csv", f"a;b\n1;1\n{cell};1\n", features, **here).values,
+        lambda: frame_records(pd.DataFrame({"a": ["1", cell], "b": [1, 1]}), using).values,
+    ]
+    for read in found:
+        if number is None:
+            with pytest.raises(DataError):
+                read()
+        else:
+            assert read()[1, 0] == number
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+@pytest.mark.parametrize("feature", [{"bounds": [0, 9]}, {"values": {"1": 1, "2": 2}}])
+def test_a_word_for_a_gap_is_compared_in_one_form_of_unicode(
+    tmp_path: Path, written: str, feature: dict[str, Any]
+) -> None:
+    features = {"a": feature | {"missing": 7.0}, "b": {"bounds": [0, 9]}}
+    for stated in ("NFC", "NFD"):
+        word, cell = (unicodedata.normalize(form, "fehlt, é") for form in (stated, written))
+        text = f'a,b\n1,1\n"{cell.upper()}",1\n'
+        assert rows_of(tmp_path / "a.csv", text, features, missing_words=[word]).values[1, 0] == 7
+
+
+@pytest.mark.parametrize(
+    "cells", [[2**53, 1], [2**63 - 1, 1], [1e300, 1.0], [-(2.0**53), 1.0], [math.inf, 1.0]]
+)
+def test_codes_that_float64_rounds_are_refused_and_not_taken_for_another_category(
+    cells: list[float],
+) -> None:
+    feature = {"categories": ["1", str(2**53)], "other": "none"}
+    using = Using(features=Recipe.of({"features": {"a": feature}}).features)
+    with pytest.raises(DataError, match="column 'a'") as refused:
+        frame_records(pd.DataFrame({"a": cells}), using)
+    assert refused.value.code == "numbers"
+
+
+def test_text_that_is_not_unicode_is_refused_without_a_trace_of_it(tmp_path: Path) -> None:
+    ends, letters = np.array([0, 1, 8], np.int32).tobytes(), b"1secret\xff"
+    cells = pa.StringArray.from_buffers(2, pa.py_buffer(ends), pa.py_buffer(letters))
+    pq.write_table(pa.table({"a": cells}), tmp_path / "a.parquet")
+    using = Using(features=Recipe.of({"features": {"a": {"categories": ["1"]}}}).features)
+    for read in (
+        lambda: FileSource(path=str(tmp_path / "a.parquet"), recipe=using).open().load(),
+        lambda: frame_records(pa.table({"a": cells}), using),
+    ):
+        with pytest.raises(DataError, match="not valid Unicode") as refused:
+            read()
+        assert refused.value.__context__ is None
+
+
 PERSONS = {
     "age": {"bounds": [0, 110], "per_person": "mean"},
     "crp": {
@@ -182,7 +253,7 @@ def test_the_order_of_rows_changes_no_person(
         st.lists(
             st.tuples(
                 st.sampled_from("abc"),
-                st.floats(-1e300, 1e300).map(repr),
+                (st.floats(-1e300, 1e300) | st.sampled_from([1.7e308, -1.7e308])).map(repr),
                 st.sampled_from(["1", "2.5", "", "1e308"]),
                 st.sampled_from(["surgery", "kitchen"]),
                 st.sampled_from(["2023-01-01", "2023-02-01", ""]),
