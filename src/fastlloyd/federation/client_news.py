@@ -8,7 +8,14 @@ from typing import Final
 
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store.durable import Store
-from fastlloyd.federation.store.events import Event, ExchangeCharged, PeerSeen, RunEnded, TakenOver
+from fastlloyd.federation.store.events import (
+    Event,
+    ExchangeCharged,
+    PeerSeen,
+    RunEnded,
+    TakenOver,
+    n_events,
+)
 from fastlloyd.federation.store.history import History
 
 WAY_OUT: Final = "bring back the newest copy, or make a new identity (docs/how-to/ledger.md)"
@@ -95,8 +102,8 @@ def _position_seen(ledger: History, client: Store) -> Iterator[Event]:
         known.length > now.length or client.head_at(known.length) != known.head
     ):
         raise StateError(
-            f"{client.path} is an old copy, or was made again: it has {now.length} events, but"
-            f" they do not begin with the {known.length} events that the ledger has seen; {WAY_OUT}"
+            f"{client.path} is an old copy, or was made again: it has {n_events(now.length)}, and"
+            f" does not begin with the {n_events(known.length)} that the ledger has seen; {WAY_OUT}"
         )
     if known != now:
         yield PeerSeen(name=name, position=now)

@@ -38,6 +38,7 @@ from fastlloyd.federation.store.events import (
     RunCharged,
     RunNoted,
     RunReserved,
+    n_events,
 )
 from fastlloyd.federation.store.files import SUFFIX, make_folder, store_path
 from fastlloyd.federation.store.history import History, Run
@@ -477,8 +478,8 @@ class HoldersLedger:
             now = now.followed_by(news(now, client))
         elif (seen := now.peers.get(identity.hex())) is not None and seen.length:
             raise StateError(
-                f"there is no store {client}, but the ledger has {seen.length} events of the store"
-                f" of this identity: correct the path, {WAY_OUT}"
+                f"there is no store {client}, but the ledger has {n_events(seen.length)} of the"
+                f" store of this identity: correct the path, {WAY_OUT}"
             )
         begun = now.runs.get(mine)
         if begun is not None and not begun.may_begin_again:

@@ -7,7 +7,7 @@ from fastlloyd.errors import PlanError, StateError
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import History
-from fastlloyd.federation.store.events import Outcome
+from fastlloyd.federation.store.events import Outcome, n_events
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 
 
@@ -59,7 +59,7 @@ def check_store_exists(plan: Plan, name: str, store: Path) -> None:
     if known is not None and not store.exists():
         raise StateError(
             f"there is no store {store}, but according to the plan, the store of {name!r} has"
-            f" {known.length} events; bring back its newest copy, or make a new identity"
+            f" {n_events(known.length)}; bring back its newest copy, or make a new identity"
         )
 
 

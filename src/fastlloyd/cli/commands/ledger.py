@@ -194,6 +194,7 @@ def verify(file: LedgerFile = None, json: Json = False) -> None:
     from fastlloyd.cli import ledgers
     from fastlloyd.federation.ledger import check_sums
     from fastlloyd.federation.store import read
+    from fastlloyd.federation.store.events import n_events
 
     path = ledgers.path_of(file)
     contents, _ = read(path)
@@ -202,7 +203,7 @@ def verify(file: LedgerFile = None, json: Json = False) -> None:
         print_json({"sound": True, "role": contents.role.value} | _position(contents))
         return
     position = contents.position
-    events = "1 event" if position.length == 1 else f"{position.length} events"
+    events = n_events(position.length)
     typer.echo(f"{path} is sound: {contents.role.store}, {events}, head {position.head.hex()}.")
     if contents.seconds:
         first, last = utc(contents.seconds[0]), utc(contents.seconds[-1])

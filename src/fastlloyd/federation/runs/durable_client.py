@@ -38,6 +38,7 @@ from fastlloyd.federation.store.events import (
     Reservation,
     RunEnded,
     RunReserved,
+    n_events,
     recorded,
 )
 
@@ -193,7 +194,7 @@ class DurableClient(DurableParty[ClientSession]):
         )
         if log.length < answered:
             raise OldServerError(
-                f"the server's store is an old copy: it knows {log.length} events of this"
+                f"the server's store is an old copy: it knows {n_events(log.length)} of this"
                 " client's store, but the server has already used the client's answer from event"
                 f" {answered}; restart the server with the newest copy of"
                 " its store, or give the run up"

@@ -25,6 +25,7 @@ from fastlloyd.federation.store.events import (
     decode,
     first_head,
     is_added_up,
+    n_events,
     next_head,
 )
 from fastlloyd.federation.store.files import (
@@ -284,7 +285,7 @@ def _check_newest(
     if found != [(known.head,)]:
         head = head_file.head_path(path).name
         fault = (
-            f"{path} is damaged or an old copy: it has {holds} events, and {head} counts"
+            f"{path} is damaged or an old copy: it has {n_events(holds)}, and {head} counts"
             f" {known.length}"
             if known.length > holds
             else f"{path} is damaged or an old copy: its events do not match {head}"

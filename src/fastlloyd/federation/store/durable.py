@@ -24,6 +24,7 @@ from fastlloyd.federation.store.events import (
     RunEnded,
     checked,
     decode,
+    n_events,
     next_head,
     seconds_now,
 )
@@ -153,7 +154,7 @@ class Store:
         for (head,) in self._rows("SELECT head FROM events WHERE number = ?", length):
             return bytes(head)
         raise StateError(
-            f"{self.path} has {self._position.length} events; expected at least {length}"
+            f"{self.path} has {n_events(self._position.length)}; expected at least {length}"
         )
 
     def check_remembered(self, remembered: LogPosition, by: str) -> None:
@@ -169,7 +170,7 @@ class Store:
         ):
             if remembered.length > holds:
                 raise OldStoreError(
-                    f"{self.path} is an old copy: it has {holds} events, and {by} remembers"
+                    f"{self.path} is an old copy: it has {n_events(holds)}, and {by} remembers"
                     f" {remembered.length}; bring back the newest copy, or go on under a new"
                     " identity"
                 )

@@ -76,6 +76,11 @@ class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     head: Digest
 
 
+def n_events(n: int) -> str:
+    """Return a number of events in words, such as "1 event"."""
+    return "1 event" if n == 1 else f"{n} events"
+
+
 class _Event(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):

@@ -16,7 +16,7 @@ from fastlloyd.base.places import whose
 from fastlloyd.errors import DAMAGED_STORE, NO_STORE, OPEN_TO_OTHERS, WRONG_FILE, StateError
 from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
 from fastlloyd.federation.store import head_file
-from fastlloyd.federation.store.events import SALT_BYTES, LogPosition, Role, first_head
+from fastlloyd.federation.store.events import SALT_BYTES, LogPosition, Role, first_head, n_events
 from fastlloyd.federation.store.key_file import keys_path
 from fastlloyd.federation.store.lock import NO_LOCKS
 
@@ -286,7 +286,7 @@ def check_never_was(path: Path) -> None:
     if known is not None and known.length:
         raise StateError(
             f"there is no store {path}, and {head_file.head_path(path).name} says that it held"
-            f" {known.length} events; bring the newest copy of both files back, or go on under a"
+            f" {n_events(known.length)}; bring the newest copy of both files back, or go on under a"
             " new identity",
             code=NO_STORE,
         )

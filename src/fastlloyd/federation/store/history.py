@@ -326,8 +326,8 @@ class History:
                 f"the store of client {name!r} is an old copy: its events differ from the"
                 f" {known.length} seen before"
                 if now.length == known.length
-                else f"the store of client {name!r} is an old copy: it has {now.length} events, and"
-                f" {known.length} were seen before"
+                else f"the store of client {name!r} is an old copy: it has"
+                f" {events.n_events(now.length)}, and {known.length} were seen before"
             )
             raise StateError(
                 f"{fault}; the client must bring back the newest copy, or use a new identity"

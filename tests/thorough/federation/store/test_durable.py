@@ -487,7 +487,7 @@ def test_an_old_copy_is_known_by_whoever_remembers_more_of_it(tmp_path: Path) ->
         store.check_remembered(LogPosition(0, bytes(32)), "the server")
     copy_store(backup, tmp_path)
     with Store.open(store.path) as store:
-        with pytest.raises(StateError, match="has 1 events"):
+        with pytest.raises(StateError, match="has 1 event, and"):
             store.check_remembered(remembered, "the server")
         store.append([LimitSet(dataset="patients", epsilon=2.0, delta=1e-6)])
         for _ in range(2):  # also when it has become longer

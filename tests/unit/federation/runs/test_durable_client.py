@@ -572,7 +572,7 @@ def test_an_old_copy_of_the_store_is_refused_once_the_server_remembers_more(
         assert remembered.length > store.position.length
         with pytest.raises(
             StateError,
-            match=r"is an old copy: it has \d+ events",
+            match=r"is an old copy: it has \d+ event",
         ):
             client.attached(remembered)
         with pytest.raises(StateError, match=r"events differ from the 1 "):

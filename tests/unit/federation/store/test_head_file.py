@@ -71,7 +71,7 @@ def test_an_old_copy_beside_the_newest_head_file_is_refused(
         file.unlink(missing_ok=True)
     for file in layout.files(old)[:2]:
         file.rename(store.path.with_name(file.name))
-    with pytest.raises(StateError, match=r"it has 1 events, and clinic-a\.store-head counts 2"):
+    with pytest.raises(StateError, match=r"it has 1 event, and clinic-a\.store-head counts 2"):
         attempt(store.path)
 
 
@@ -222,7 +222,7 @@ def test_a_store_that_is_gone_is_not_made_anew_while_its_head_file_tells_of_it(
         file.unlink(missing_ok=True)
     with pytest.raises(
         StateError,
-        match=r"there is no store .*clinic-a\.store-head says that it held 1 events; bring",
+        match=r"there is no store .*clinic-a\.store-head says that it held 1 event; bring",
     ):
         Store.create(store.path, role=Role.CLIENT, identity=OWNER)
     assert not store.path.exists()
@@ -238,7 +238,7 @@ def test_who_looks_for_a_store_that_is_gone_hears_what_its_head_file_tells(
         file.unlink(missing_ok=True)
     with pytest.raises(
         StateError,
-        match=r"there is no store .*clinic-a\.store-head says that it held 1 events; bring",
+        match=r"there is no store .*clinic-a\.store-head says that it held 1 event; bring",
     ):
         attempt(store.path)
     head_path(store.path).unlink()
