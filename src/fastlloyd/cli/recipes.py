@@ -22,11 +22,20 @@ if TYPE_CHECKING:
 
 def _take_over(ctx: typer.Context, path: Path | None) -> Path | None:
     """Make the options of the recipe the defaults of the command."""
+    return _taken_over(ctx, path, searching=False)
+
+
+def _take_over_search(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Make the options of a recipe with ranges the defaults of the command."""
+    return _taken_over(ctx, path, searching=True)
+
+
+def _taken_over(ctx: typer.Context, path: Path | None, *, searching: bool) -> Path | None:
     if path is not None:
         from fastlloyd.records.recipe.recipe import Recipe
 
         known = {option.name for option in ctx.command.params}
-        found = dict(_options(Recipe.load(path)))
+        found = dict(_options(Recipe.load(path, searching=searching)))
         _take(ctx, {name: value for name, value in found.items() if name in known})
     return path
 
@@ -83,6 +92,19 @@ RecipeFile = Annotated[
         help=(
             "Recipe of the features, of their bounds and of options (`fastlloyd recipe new` makes"
             " one). Options of the command line override those of the recipe."
+        ),
+        metavar="FILE",
+    ),
+]
+SearchedRecipe = Annotated[
+    Path | None,
+    in_clustering(
+        "--recipe",
+        is_eager=True,
+        callback=_take_over_search,
+        help=(
+            "Recipe in which features have a range instead of bounds, to find these bounds. Options"
+            " of the command line override those of the recipe."
         ),
         metavar="FILE",
     ),
@@ -156,6 +178,32 @@ def given_recipe(path: Path | None, columns: str | None) -> "Using | None":
     return Using(features=chosen_features(recipe, columns), here=recipe.here)
 
 
+def searched_recipe(path: Path | None, columns: str | None) -> "tuple[Recipe | None, Using | None]":
+    """Return a recipe with ranges, and its features for the search for bounds, or (None, None)
+    without a recipe.
+
+    columns : keys of the features to use, or None for all.
+
+    Raises DataError, PlanError or Problems.
+    """
+    if path is None:
+        return None, None
+    from fastlloyd.records.recipe.recipe import Recipe
+    from fastlloyd.records.recipe.rows import Using
+    from fastlloyd.records.recipe.search import searched_features
+
+    recipe = Recipe.load(path, searching=True)
+    chosen = {each.key for each in chosen_features(recipe, columns)}
+    keys = [key for key in recipe.searched if key in chosen]
+    if not keys:
+        raise PlanError(
+            f"no feature of {path} has a range; write range = [LOWER, UPPER] instead of bounds"
+            " for each feature whose bounds are to be found",
+            field="recipe",
+        )
+    return recipe, Using(features=searched_features(recipe.features, keys), here=recipe.here)
+
+
 def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
     """Return the features with these keys, or all for None. Raises DataError if a key is
     unknown.
@@ -165,8 +213,13 @@ def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
     return recipe.features if columns is None else recipe.chosen(parse_columns(columns))
 
 
-def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | None":
-    """Return the bounds in a recipe, or in the option. Raises PlanError if both have bounds."""
+def bounds_of(
+    recipe: "Using | None", bounds: str | None, field: str = "bounds"
+) -> "StatedBounds | None":
+    """Return the bounds in a recipe, or in the option. Raises PlanError if both have bounds.
+
+    field : name of the option's parameter.
+    """
     from fastlloyd.cli.requests import stated
     from fastlloyd.jobs.choices import RecipeFeatures
 
@@ -174,7 +227,9 @@ def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | Non
         return stated(bounds)
     if bounds is not None:
         raise PlanError(
-            "bounds stand in the recipe, with each feature; leave out --bounds", field="bounds"
+            f"{field} and recipe are both given, and bounds stand in the recipe, with each feature;"
+            f" leave out {field}",
+            field=field,
         )
     return RecipeFeatures(recipe.features)
 

@@ -13,6 +13,7 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.facts import Fact, Facts
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.records.recipe.scales import Scale
 from fastlloyd.reports.bounds_result import BoundsResult
 from fastlloyd.reports.facts import said, sentence, sentences
 from fastlloyd.reports.plan_facts import ranges
@@ -165,20 +166,30 @@ def show_centroids(screen: Console, result: Result) -> None:
 
 def show_bounds(screen: Console, result: BoundsResult) -> None:
     """Print a table of the bounds, with enough digits to distinguish them."""
-    lower, upper = zip(*result.ends.values(), strict=True)
-    places = [
-        precision.decimals((high - low) / 100) or 0 for low, high in zip(lower, upper, strict=True)
-    ]
     columns = [
         terminal.Column(heading="feature", cells=list(result.ends), justify="left", is_text=True)
     ]
-    for heading, ends in (("lower", lower), ("upper", upper)):
-        cells = [
-            f"{round(end, at):.{max(at, 0)}f}" if abs(at) <= 6 else f"{end:.6g}"
-            for end, at in zip(ends, places, strict=True)
-        ]
-        columns.append(terminal.Column(heading=heading, cells=cells))
+    scales = [column.scale for column in result.mechanism.domain.columns]
+    cells = [
+        _ends(ends[0], ends[1], scale)
+        for ends, scale in zip(result.ends.values(), scales, strict=True)
+    ]
+    columns += [
+        terminal.Column(heading=heading, cells=[each[i] for each in cells])
+        for i, heading in enumerate(("lower", "upper"))
+    ]
     terminal.show(screen, "bounds in original units", columns)
+
+
+def _ends(lower: Any, upper: Any, scale: Scale) -> list[str]:
+    """Return both bounds of a feature in words, with enough digits to distinguish them."""
+    if scale is not Scale.LINEAR:
+        return [end if isinstance(end, str) else f"{end:.4g}" for end in (lower, upper)]
+    at = precision.decimals((upper - lower) / 100) or 0
+    return [
+        f"{round(end, at):.{max(at, 0)}f}" if abs(at) <= 6 else f"{end:.6g}"
+        for end in (lower, upper)
+    ]
 
 
 def _counted(m: Mechanism) -> str:

@@ -39,6 +39,7 @@ from fastlloyd.records.bounds import (
     given_bounds,
     parse_bounds,
 )
+from fastlloyd.records.recipe.together import columns_of
 
 S = TypeVar("S", bound=Source)
 
@@ -308,6 +309,10 @@ def outer_of(value_range: StatedBounds | None, named: Named) -> Domain:
 
     Raises DataError or PlanError if the range cannot be used. The error names the setting.
     """
+    if isinstance(value_range, RecipeFeatures):
+        columns = columns_of(value_range.features)
+        ends = [each.lower for each in columns], [each.upper for each in columns]
+        return outer_range([each.name for each in columns], *ends, value_range.features)
     with naming("value_range"):
         lower, upper = ends_of(value_range, named)
         return outer_range(named.columns, lower.tolist(), upper.tolist())

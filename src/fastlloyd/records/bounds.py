@@ -115,7 +115,12 @@ def bounds_file(
         f"{key} = [{low!r}, {high!r}]\n"
         for key, (low, high) in zip(_keys(columns), ends, strict=True)
     )
-    return "".join(f"# {remark}\n" for remark in remarks) + "\n[bounds]\n" + "".join(lines)
+    return commented(remarks) + "\n[bounds]\n" + "".join(lines)
+
+
+def commented(lines: Iterable[str]) -> str:
+    """Return lines as comments of a TOML file."""
+    return "".join(f"# {line}\n" for line in lines)
 
 
 def _keys(columns: Iterable[str]) -> Iterator[str]:

@@ -20,7 +20,8 @@ _ABOUT = f"""{TEMPLATE_HEADING}: from the columns of a table to features.
 # Replace the words in capitals, and take out the features that are not to be clustered. Bounds are
 # published with the result, so they must not come from the records: use what is known without them
 # (the range of an instrument, the literature, the admission criteria). A column whose bounds are
-# twice as wide counts half as much; `weight` lets a column count less.
+# twice as wide counts half as much; `weight` lets a column count less. If nobody knows the bounds,
+# write range = ["LOWER", "UPPER"] instead, however wide: `fastlloyd bounds estimate` finds bounds.
 # Leave out rows that sum up others, such as a last row "Total".
 # Types and layout were proposed from the file itself; the guarantee does not cover what they tell
 # about the records.

@@ -13,7 +13,9 @@ from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.records.bounds import bounds_file
+from fastlloyd.records.bounds import bounds_file, commented
+from fastlloyd.records.recipe.recipe import Recipe
+from fastlloyd.records.recipe.search import found_bounds
 from fastlloyd.reports.facts import said as words
 from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.plan_facts import cautions
@@ -46,10 +48,16 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         )
 
     @property
-    def ends(self) -> dict[str, list[float]]:
-        """Lower and upper bound of each feature, in original units."""
-        ends = np.array(self.bounds.ends(self.mechanism.domain)).T.tolist()
-        return dict(zip(self.mechanism.domain.features, ends, strict=True))
+    def ends(self) -> dict[str, list[Any]]:
+        """Lower and upper bound of each feature, in original units. A date is a text."""
+        domain = self.mechanism.domain
+        ends = np.array(self.bounds.ends(domain)).T.tolist()
+        found = dict(zip(domain.features, ends, strict=True))
+        features = {each.key: each for each in domain.recipe or ()}
+        return {
+            name: list(found_bounds(features[name], *ends)) if name in features else ends
+            for name, ends in found.items()
+        }
 
     @property
     def not_found(self) -> list[str]:
@@ -66,11 +74,25 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         """Return the bounds by feature, and the features that keep the outer range."""
         return {"bounds": self.ends, "not_found": self.not_found}
 
-    def text(self, *, with_statement: bool = False) -> str:
-        """Return the text of the file of bounds, which `--bounds` reads.
+    def text(self) -> str:
+        """Return the text of the file of bounds, which `--bounds` reads."""
+        lower, upper = self.bounds.ends(self.mechanism.domain)
+        return bounds_file(self.mechanism.domain.features, lower, upper, self._remarks)
 
-        with_statement : whether to append the privacy statement as a table.
+    def text_with_statement(self, recipe: Recipe | None) -> str:
+        """Return the text of the file of bounds, with the privacy statement as a table.
+
+        recipe : recipe of the search, or None. With a recipe, return the text of this recipe with
+            the bounds found, and with the privacy statement as a comment.
         """
+        said = tomli_w.dumps({"privacy": without_none(self.statement())})
+        if recipe is None:
+            return self.text() + "\n" + said
+        found = recipe.with_bounds(self.ends).to_toml()
+        return commented(self._remarks) + found + "\n" + commented(said.splitlines())
+
+    @property
+    def _remarks(self) -> list[str]:
         m, mark = self.mechanism, [self.mark] if self.mark else []
         heading = (
             f"{FOUND} (epsilon {epsilon_up(m.epsilon)}, delta {delta_up(m.delta)}); values outside"
@@ -82,15 +104,7 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
                 f" outer range: {', '.join(map(repr, self.not_found))}."
             )
         ]
-        lower, upper = self.bounds.ends(m.domain)
-        text = bounds_file(
-            m.domain.features, lower, upper, [heading, *mark, *(kept if self.not_found else [])]
-        )
-        return text + (
-            "\n" + tomli_w.dumps({"privacy": without_none(self.statement())})
-            if with_statement
-            else ""
-        )
+        return [heading, *mark, *(kept if self.not_found else [])]
 
     def files(self) -> dict[str, bytes]:
         """Return the text files of the result by name, with the file of bounds."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fastlloyd.base.names import listing
 from fastlloyd.mechanisms.facts import Fact, Facts
-from fastlloyd.records.recipe.checks import BOUND, DROP, MIDDLE, NONE, ORDER, REFUSE
+from fastlloyd.records.recipe.checks import DROP, MIDDLE, NONE, ORDER, REFUSE
 from fastlloyd.records.recipe.feature import Feature
 
 
@@ -23,7 +23,7 @@ def of_feature(feature: Feature) -> Iterator[Fact]:
     if feature.per_person is not None:
         yield Fact.of(f"feature_{feature.per_person}")
     if feature.below is not None:
-        yield Fact.of("below_bound" if feature.below == BOUND else "below_missing")
+        yield Fact.of(f"below_{feature.below}")
     if feature.way in ("values", "categories") and feature.other != REFUSE:
         yield Fact.of("other_none" if feature.other == NONE else "other_missing")
     yield _gap(feature)

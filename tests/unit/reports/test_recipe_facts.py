@@ -65,6 +65,7 @@ def test_every_sentence_about_recipes_is_said_of_some_recipe() -> None:
         },
         "g": {"date": "%Y-%m-%d", "role": "order"},
         "h": {"bounds": [0, 1], "per_person": "mean", "below": "bound"},
+        "i": {"bounds": [0, 1], "per_person": "mean", "below": "limit"},
     }  # fmt: skip
     said = {
         fact.name

@@ -26,6 +26,7 @@ from fastlloyd.cli.options import (
     ValueRange,
     in_output,
 )
+from fastlloyd.cli.recipes import SearchedRecipe
 from fastlloyd.errors import DataError, OutputError
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def estimate(
     layout: LayoutOptions,
     value_range: ValueRange = None,
     columns: Columns = None,
+    recipe: SearchedRecipe = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
     engine: Engine = None,
@@ -124,7 +126,7 @@ def estimate(
     and cluster within one budget, use `fit --range`.
     """
     from fastlloyd.base.problems import Faults
-    from fastlloyd.cli import accounts, persons, requests, screen
+    from fastlloyd.cli import accounts, persons, recipes, requests, screen
     from fastlloyd.cli.interruption import Interruption, Stage
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.bounds import BoundsRequest
@@ -137,10 +139,18 @@ def estimate(
         _check_out(out, heading=f"# {FOUND}", force=force)
     account = faults.value(None, lambda: requests.given_account(ledger, "bounds", data), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
+    loaded, using = faults.value(
+        (None, None), lambda: recipes.searched_recipe(recipe, columns), "recipe"
+    )
+    searched = faults.value(
+        None, lambda: recipes.bounds_of(using, value_range, "value_range"), "value_range"
+    )
     request = BoundsRequest(
-        records=requests.given_files(data, columns, missing, unit_column, engine, layout, faults),
+        records=requests.given_files(
+            data, columns, missing, unit_column, engine, layout, faults, using
+        ),
         choices=requests.given_guarantee(guarantee, of),
-        value_range=requests.stated(value_range),
+        value_range=searched,
         outside=outside,
         account=account,
     )
@@ -156,15 +166,16 @@ def estimate(
         owner.left_out(found.source.dropped)
         owner.clipped(found.source.clipped, result.mechanism.domain.features, ends="--range")
         if out is not None:
-            write_file(out, result.text(with_statement=True))
+            write_file(out, result.text_with_statement(loaded))
         screen.show(terminal.console(stderr=json), result)
         for remark in accounts.remarks(found.charged, has_noise=True):
             terminal.console(stderr=json).print(remark)
         if json:
             terminal.print_json(result.summary())
         if out is not None:
+            option = "--bounds" if loaded is None else "--recipe"
             typer.echo(
-                f"Written to {out}, with the privacy statement. Pass --bounds {out}.", err=json
+                f"Written to {out}, with the privacy statement. Pass {option} {out}.", err=json
             )
 
 

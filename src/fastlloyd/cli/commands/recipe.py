@@ -74,8 +74,9 @@ def check(recipe: RecipePath, data: Data) -> None:
     from fastlloyd.records.recipe.recipe import Recipe
     from fastlloyd.records.recipe.rows import Using
 
-    loaded = Recipe.load(recipe)
+    loaded = Recipe.load(recipe, searching=True)
     using = Using(features=loaded.features, here=loaded.here)
+    ends = "outside range" if loaded.searched else "outside bounds"
     found = check_recipe(using, data, loaded.here.unit_column)
     counts = list(found.features.values())
     columns = [
@@ -84,7 +85,7 @@ def check(recipe: RecipePath, data: Data) -> None:
         ),
         terminal.Column(heading="missing cells", cells=[str(each.missing) for each in counts]),
         terminal.Column(heading="unknown texts", cells=[str(each.unknown) for each in counts]),
-        terminal.Column(heading="outside bounds", cells=[str(each.outside) for each in counts]),
+        terminal.Column(heading=ends, cells=[str(each.outside) for each in counts]),
     ]
     screen: Console = terminal.console()
     terminal.show(screen, f"{found.n_rows} rows, exact numbers for you only", columns)

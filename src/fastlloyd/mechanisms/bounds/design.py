@@ -28,6 +28,7 @@ from fastlloyd.mechanisms.queries.histograms import Histograms
 from fastlloyd.mechanisms.queries.query import in_shares
 from fastlloyd.mechanisms.rounds import sqrt_up
 from fastlloyd.mechanisms.settings import RunSettings
+from fastlloyd.records.recipe.feature import Feature
 
 FEW_FEATURES, FINE, COARSE = 64, 22, 20  # fraction_bits up to this number of features, and above it
 DEEP_FEATURES, DEEP, FLAT = 32, 4, 3  # levels of the first round up to so many features, and above
@@ -54,9 +55,16 @@ class Stages(NamedTuple):
     epsilon: float
 
 
-def outer_range(features: Sequence[str], lower: Sequence[float], upper: Sequence[float]) -> Domain:
+def outer_range(
+    features: Sequence[str],
+    lower: Sequence[float],
+    upper: Sequence[float],
+    recipe: Sequence[Feature] | None = None,
+) -> Domain:
     """Return the domain in which bounds are found, with a fine grid and each feature scaled
     separately.
+
+    recipe : result of `searched_features`, or None without a recipe.
 
     Raises PlanError as `Domain` does.
     """
@@ -67,6 +75,7 @@ def outer_range(features: Sequence[str], lower: Sequence[float], upper: Sequence
         upper=tuple(upper),
         scaling=Scaling.PER_FEATURE,
         fraction_bits=bits,
+        recipe=None if recipe is None else tuple(recipe),
     )
 
 

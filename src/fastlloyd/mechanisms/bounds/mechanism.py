@@ -267,9 +267,11 @@ class BoundsMechanism(
         ]
 
     def facts(self) -> dict[str, Any]:
-        """Return the outer range, for the statement."""
+        """Return the outer range in original units, for the statement."""
         ends = zip(self.domain.lower, self.domain.upper, strict=True)
-        return {"outer_range": dict(zip(self.domain.features, map(list, ends), strict=True))}
+        outer = dict(zip(self.domain.features, map(list, ends), strict=True))
+        stated = {each.key: list(each.bounds) for each in self.domain.recipe or () if each.bounds}
+        return {"outer_range": outer | stated}
 
 
 def too_few(n: int, cap: int, unit: Unit, n_features: int, budget: str, needed: int) -> PlanError:

@@ -13,16 +13,17 @@ from fastlloyd.records.cells import plain
 from fastlloyd.records.recipe.dates import check_format, day_of, is_day
 
 REFUSE, DROP, MIDDLE = "refuse", "drop", "middle"
-NONE, MISSING, BOUND = "none", "missing", "bound"
+NONE, MISSING, BOUND, LIMIT = "none", "missing", "bound", "limit"
 LOG: Final = "log"
 ORDER: Final = "order"
 PER_PERSON: Final = ("mean", "first", "last")
 COUNTS: Final = {"days": 1.0, "years": 365.25}
 WAYS: Final = ("transform", "values", "categories", "date")
 UNUSABLE_RECIPE: Final = "unusable-recipe"
+LEAST_RATIO: Final = 1.001
+"""Smallest ratio of the bounds of a logarithm, whose steps are 2**-32."""
 
 _MOST_CATEGORIES = 200
-_LEAST_RATIO = 1.001  # of the bounds of a logarithm, whose steps are 2**-32
 _LONGEST_NAME = 100
 
 
@@ -77,40 +78,45 @@ def _key_faults(key: str) -> Faults:
 
 
 def _bounds_faults(given: Mapping[str, Any]) -> Faults:
-    bounds = given["bounds"]
+    yield from _ends_faults(given, "bounds")
+
+
+def _range_faults(given: Mapping[str, Any]) -> Faults:
+    yield from _ends_faults(given, "range")
+
+
+def _ends_faults(given: Mapping[str, Any], name: str) -> Faults:
+    bounds = given[name]
     of_dates = "date" in given and "until" not in given
     form = '["2023-01-01", "2023-12-31"]' if of_dates else "[0, 110]"
     for way in ("values", "categories"):
         if way in given:
-            yield (
-                "bounds",
-                f"bounds have no place beside {way}, which has its own; leave bounds out",
-            )
+            yield (name, f"{name!r} has no place beside {way}, which has its own; leave {name} out")
             return
     if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-        yield "bounds", f"bounds are {shown(bounds)}; expected two, such as {form}"
+        yield name, f"{name!r} is {shown(bounds)}; expected two ends, such as {form}"
         return
     if not all(map(is_day if of_dates else is_number, bounds)):
         kind = "two dates as YYYY-MM-DD" if of_dates else "two numbers"
         stated = ", ".join(map(shown, bounds))
-        yield "bounds", f"bounds are [{stated}]; expected {kind}, such as {form}"
+        yield name, f"{name!r} is [{stated}]; expected {kind}, such as {form}"
         return
     lower, upper = [day_of(end) if of_dates else float(end) for end in bounds]
     stated = f"[{bounds[0]}, {bounds[1]}]"
     if lower >= upper:
-        yield "bounds", f"'bounds' are {stated}; expected a smaller number and then a larger one"
+        yield name, f"{name!r} is {stated}; expected the smaller end and then the larger one"
     elif given.get("transform") == LOG and lower <= 0:
         yield (
-            "bounds",
+            name,
             (
-                f"the lower bound is {bounds[0]}; a logarithm needs one above 0: state the smallest"
-                " value that matters, to which smaller ones are clipped"
+                f"the lower end of {name!r} is {bounds[0]}; a logarithm needs one above 0: state"
+                " the smallest value that matters, to which smaller ones are clipped"
             ),
         )
-    elif given.get("transform") == LOG and upper / lower < _LEAST_RATIO:
+    elif given.get("transform") == LOG and upper / lower < LEAST_RATIO:
         yield (
-            "bounds",
-            f"'bounds' are {stated}, too close together for a logarithm; leave 'transform' out",
+            name,
+            f"{name!r} is {stated}, too close together for a logarithm; leave 'transform' out",
         )
 
 
@@ -221,8 +227,12 @@ def _missing_faults(given: Mapping[str, Any]) -> Faults:
 
 
 def _below_faults(given: Mapping[str, Any]) -> Faults:
-    if given["below"] not in (BOUND, MISSING):
-        yield "below", f"'below' is {shown(given['below'])}; expected {BOUND!r} or {MISSING!r}"
+    known = [BOUND, LIMIT, MISSING]
+    if given["below"] not in known:
+        yield (
+            "below",
+            f"'below' is {shown(given['below'])}; expected one of: {listing(known)}",
+        )
     for way in ("values", "categories", "date"):
         if way in given:
             yield "below", f"the key 'below' has no effect together with {way!r}; leave it out"
@@ -263,7 +273,7 @@ def _role_faults(given: Mapping[str, Any]) -> Faults:
                 " 'until'"
             ),
         )
-    for name in ("bounds", "per_person"):
+    for name in ("bounds", "range", "per_person"):
         if name in given:
             yield "role", f"a feature that only orders rows has no {name!r}; leave it out"
 
@@ -275,6 +285,7 @@ def _label_faults(given: Mapping[str, Any]) -> Faults:
 
 _CHECKS: Final = {
     "bounds": _bounds_faults,
+    "range": _range_faults,
     "transform": _transform_faults,
     "values": _values_faults,
     "categories": _categories_faults,
@@ -297,11 +308,13 @@ def _together(given: Mapping[str, Any]) -> Faults:
     if len(ways) > 1:
         yield ways[1], f"{' and '.join(ways)} exclude each other; keep one of them"
     needs_none = {"values", "categories", "role"} & given.keys()
-    if "bounds" not in given and not needs_none:
+    if {"bounds", "range"} <= given.keys():
+        yield "range", "'bounds' and 'range' exclude each other; keep one of them"
+    if not {"bounds", "range", *needs_none} & given.keys():
         yield (
             "bounds",
             (
                 "bounds are missing; state the smallest and the largest value that the column can"
-                " have, from public knowledge"
+                " have, from public knowledge, or a wide range for `fastlloyd bounds estimate`"
             ),
         )

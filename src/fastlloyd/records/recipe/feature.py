@@ -31,8 +31,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     weight : factor of the distances along this feature, above 0 and at most 1.
     missing : number, date or category that stands for a missing cell, or "middle" of the bounds,
         or "drop" for the whole record, or "refuse" for the whole file.
-    below : meaning of a cell such as "<0.3": "bound" for the lower bound, or "missing". None
-        refuses such cells.
+    below : meaning of a cell such as "<0.3": "bound" for the lower bound, "limit" for 0.3, or
+        "missing". None refuses such cells.
     other : meaning of a text that neither `values` nor `categories` has: "refuse", "missing", or
         "none" for none of the categories.
     per_person : one number for all rows of a person: their "mean", or that of the "first" or
@@ -81,7 +81,9 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def feature_of(key: str, table: Mapping[str, Any]) -> Feature:
-    """Return the feature of a table [features.KEY] without faults (`faults_of`)."""
+    """Return the feature of a table [features.KEY] without faults (`faults_of`). A range in the
+    table becomes its bounds.
+    """
     return Feature(key=key, **_frozen(table))
 
 
@@ -98,6 +100,6 @@ def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = float(found[name])
     if isinstance(missing := found.get("missing"), str):
         found["missing"] = plain(missing)
-    if (bounds := found.get("bounds")) is not None:
+    if (bounds := found.pop("range", found.get("bounds"))) is not None:
         found["bounds"] = tuple(float(end) if is_number(end) else end for end in bounds)
     return found

@@ -11,7 +11,7 @@ import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ class Recipe:
     features : features in their order.
     privacy, clustering : options of a run, by the names of `KEYS`.
     here : facts about the own file, which stay with its owner.
+    searched : keys of the features whose bounds are a range, in which bounds are to be found.
 
     Raises Problems with all faults.
     """
@@ -54,6 +55,7 @@ class Recipe:
     privacy: Mapping[str, Any] = field(default_factory=dict)
     clustering: Mapping[str, Any] = field(default_factory=dict)
     here: Here = field(default_factory=Here, repr=False)
+    searched: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -63,9 +65,12 @@ class Recipe:
         faults.check()
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Recipe:
-        """Return the recipe in a file. Raises PlanError or Problems; no message shows a cell."""
-        return cls.from_toml(*_read(path))
+    def load(cls, path: str | os.PathLike[str], *, searching: bool = False) -> Recipe:
+        """Return the recipe in a file. Raises PlanError or Problems; no message shows a cell.
+
+        searching : whether features may have a range instead of bounds, which are to be found.
+        """
+        return cls.of(_tables(*_read(path)), searching=searching)
 
     @staticmethod
     def load_here(path: str | os.PathLike[str], agreed: Sequence[Feature] | None = None) -> Here:
@@ -104,10 +109,13 @@ class Recipe:
         return cls.of(_tables(text, source))
 
     @classmethod
-    def of(cls, tables: Mapping[str, Any]) -> Recipe:
-        """Return the recipe with the tables of a recipe file. Raises Problems with all faults."""
+    def of(cls, tables: Mapping[str, Any], *, searching: bool = False) -> Recipe:
+        """Return the recipe with the tables of a recipe file. Raises Problems with all faults.
+
+        searching : as in `load`.
+        """
         faults = Faults()
-        for error in _faults(tables):
+        for error in (*_faults(tables), *(() if searching else _range_faults(tables))):
             with faults.noted():
                 raise error
         faults.check()
@@ -117,7 +125,22 @@ class Recipe:
             privacy=dict(tables.get("privacy", {})),
             clustering=dict(tables.get("clustering", {})),
             here=msgspec.convert(here, Here),
+            searched=tuple(key for key, table in tables["features"].items() if "range" in table),
         )
+
+    def with_bounds(self, bounds: Mapping[str, Any]) -> Recipe:
+        """Return the recipe in which features have the bounds that were found for them.
+
+        bounds : lower and upper bound of features, by their keys. Features that were not to be
+            searched keep their own.
+        """
+        found = {key: tuple(bounds[key]) for key in self.searched if key in bounds}
+        features = (
+            msgspec.structs.replace(each, bounds=found.get(each.key, each.bounds))
+            for each in self.features
+        )
+        left = tuple(key for key in self.searched if key not in found)
+        return replace(self, features=tuple(features), searched=left)
 
     def chosen(self, keys: Sequence[str]) -> tuple[Feature, ...]:
         """Return the features with these keys, in this order, and a date that orders rows.
@@ -153,6 +176,11 @@ class Recipe:
             name: dict(getattr(self, name)) for name in KEYS if getattr(self, name)
         }
         features = {each.key: table_of(each) for each in self.features}
+        for key in self.searched:
+            features[key] = {
+                "range" if name == "bounds" else name: value
+                for name, value in features[key].items()
+            }
         return {**tables, "features": features}
 
     def to_toml(self) -> str:
@@ -260,6 +288,19 @@ def _faults(tables: Mapping[str, Any]) -> Iterator[DataError | PlanError]:
                 field=f"features.{key:.80}",
             )
     yield from _here_faults(tables.get("here", {}), frozenset(features))
+
+
+def _range_faults(tables: Mapping[str, Any]) -> Iterator[PlanError]:
+    """Yield an error for each feature whose bounds are still to be found."""
+    features = tables.get("features")
+    for key, table in features.items() if isinstance(features, Mapping) else ():
+        if isinstance(table, Mapping) and "range" in table and "bounds" not in table:
+            yield feature_fault(
+                key,
+                "range",
+                "the bounds are still to be found within 'range'; run `fastlloyd bounds estimate"
+                " DATA --recipe FILE --out FOUND`, and use FOUND as the recipe",
+            )
 
 
 def _local_faults(

@@ -16,7 +16,7 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.records.cells import Notation, floats
 from fastlloyd.records.recipe.cells import CellNumbers, ColumnCells
-from fastlloyd.records.recipe.checks import BOUND, COUNTS, DROP, LOG, MIDDLE, NONE, REFUSE
+from fastlloyd.records.recipe.checks import BOUND, COUNTS, DROP, LIMIT, LOG, MIDDLE, NONE, REFUSE
 from fastlloyd.records.recipe.dates import day_of, reader_of
 from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.records.recipe.scales import Scale
@@ -122,7 +122,8 @@ class _Quantity:
 
         def value_of(text: str) -> float | None:
             if below is not None and text.startswith("<"):
-                return None if form.number(text[1:].strip()) is None else below
+                limit = form.number(text[1:].strip())
+                return limit if limit is None or self._feature.below == LIMIT else below
             return form.number(text)
 
         return cells[self._feature.key].numbers(value_of)

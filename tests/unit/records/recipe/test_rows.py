@@ -71,6 +71,15 @@ def test_each_way_gives_the_number_that_it_states(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("below", "number"), [("bound", -2.0), ("limit", 0.3), ("missing", 9.0)])
+def test_a_cell_below_a_limit_counts_as_the_recipe_states(
+    tmp_path: Path, below: str, number: float
+) -> None:
+    features = {"a": {"bounds": [-2, 10], "below": below, "missing": 9.0}, "b": {"bounds": [0, 1]}}
+    table = rows_of(tmp_path / "a.csv", "a,b\n<0.3,0\n4,1\n", features)
+    assert table.values.tolist() == [[number, 0.0], [4.0, 1.0]]
+
+
 def test_a_number_without_a_logarithm_lies_below_the_bounds(tmp_path: Path) -> None:
     features = {"crp": FEATURES["crp"], "age": FEATURES["age"]}
     table = rows_of(tmp_path / "a.csv", "age,crp\n1,0\n2,-5\n3,0.2\n", features)
