@@ -214,11 +214,11 @@ def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
 
 
 def bounds_of(
-    recipe: "Using | None", bounds: str | None, field: str = "bounds"
+    recipe: "Using | None", bounds: str | None, option: str = "--bounds"
 ) -> "StatedBounds | None":
     """Return the bounds in a recipe, or in the option. Raises PlanError if both have bounds.
 
-    field : name of the option's parameter.
+    option : name of the option.
     """
     from fastlloyd.cli.requests import stated
     from fastlloyd.jobs.choices import RecipeFeatures
@@ -227,9 +227,8 @@ def bounds_of(
         return stated(bounds)
     if bounds is not None:
         raise PlanError(
-            f"{field} and recipe are both given, and bounds stand in the recipe, with each feature;"
-            f" leave out {field}",
-            field=field,
+            f"bounds and ranges stand in the recipe, with each feature; leave out {option}",
+            field="bounds",
         )
     return RecipeFeatures(recipe.features)
 

@@ -143,7 +143,7 @@ def estimate(
         (None, None), lambda: recipes.searched_recipe(recipe, columns), "recipe"
     )
     searched = faults.value(
-        None, lambda: recipes.bounds_of(using, value_range, "value_range"), "value_range"
+        None, lambda: recipes.bounds_of(using, value_range, "--range"), "value_range"
     )
     request = BoundsRequest(
         records=requests.given_files(
