@@ -30,8 +30,9 @@ def natural_log(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     scaled = np.log(values) / STEP
     steps = np.rint(scaled)
     from_border = 0.5 - np.abs(scaled - steps)
-    for i in np.flatnonzero(from_border <= _DOUBTED * np.spacing(np.abs(scaled))):
-        steps[i] = _steps(float(values[i]))
+    doubted = from_border <= _DOUBTED * np.spacing(np.abs(scaled))
+    distinct, places = np.unique(values[doubted], return_inverse=True)
+    steps[doubted] = np.array(list(map(_steps, distinct.tolist())), dtype=np.float64)[places]
     return np.asarray(steps * STEP)
 
 

@@ -2,6 +2,7 @@
 
 import decimal
 import math
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -32,6 +33,17 @@ def beside_a_border(step: int, away: int) -> float:
 @given(st.floats(min_value=5e-324, allow_infinity=False, exclude_min=False))
 def test_a_logarithm_is_the_nearest_step_of_the_exact_one(value: float) -> None:
     assert natural_log(np.array([value]))[0] == nearest_step(value)
+
+
+def test_a_doubtful_number_is_decided_once_in_however_many_records_it_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decided = Mock(side_effect=logarithm._steps)
+    monkeypatch.setattr(logarithm, "_steps", decided)
+    value = beside_a_border(1 << 33, 0)
+    found = natural_log(np.array([value, 2.0] * 1000))
+    assert found.tolist() == [nearest_step(value), nearest_step(2.0)] * 1000
+    decided.assert_called_once_with(value)
 
 
 @given(st.integers(-(1 << 33), 1 << 33), st.integers(-3, 3))
