@@ -3,8 +3,9 @@
 import datetime as dt
 import math
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -167,17 +168,16 @@ def test_a_neighbour_changes_the_features_of_one_record_only(
 def test_a_number_has_one_notation_in_every_column_and_frame(
     tmp_path: Path, below: str | None, cell: str, number: float | None
 ) -> None:
-    features = {"a": {"bounds": [0, 9], "missing": 3.0}, "b": {"bounds": [0, 9]}}
-    if below is not None:
-        features["a"]["below"] = below
+    number_cell = {"bounds": [0, 9], "missing": 3.0, **({"below": below} if below else {})}
+    features: dict[str, Any] = {"a": number_cell, "b": {"bounds": [0, 9]}}
     here = {"separator": ";", "decimal": ",", "thousands": ".", "missing_words": ["-999"]}
     recipe = Recipe.of({"features": features, "here": here})
     using = Using(features=recipe.features, here=recipe.here)
-    found = [
+    doors: list[Callable[[], Any]] = [
         lambda: rows_of(tmp_path / "a.csv", f"a;b\n1;1\n{cell};1\n", features, **here).values,
         lambda: frame_records(pd.DataFrame({"a": ["1", cell], "b": [1, 1]}), using).values,
     ]
-    for read in found:
+    for read in doors:
         if number is None:
             with pytest.raises(DataError):
                 read()
@@ -185,13 +185,16 @@ def test_a_number_has_one_notation_in_every_column_and_frame(
             assert read()[1, 0] == number
 
 
-@pytest.mark.parametrize("written", ["NFC", "NFD"])
+FORMS: tuple[Literal["NFC"], Literal["NFD"]] = ("NFC", "NFD")
+
+
+@pytest.mark.parametrize("written", FORMS)
 @pytest.mark.parametrize("feature", [{"bounds": [0, 9]}, {"values": {"1": 1, "2": 2}}])
 def test_a_word_for_a_gap_is_compared_in_one_form_of_unicode(
-    tmp_path: Path, written: str, feature: dict[str, Any]
+    tmp_path: Path, written: Literal["NFC", "NFD"], feature: dict[str, Any]
 ) -> None:
     features = {"a": feature | {"missing": 7.0}, "b": {"bounds": [0, 9]}}
-    for stated in ("NFC", "NFD"):
+    for stated in FORMS:
         word, cell = (unicodedata.normalize(form, "fehlt, é") for form in (stated, written))
         text = f'a,b\n1,1\n"{cell.upper()}",1\n'
         assert rows_of(tmp_path / "a.csv", text, features, missing_words=[word]).values[1, 0] == 7
@@ -215,10 +218,11 @@ def test_text_that_is_not_unicode_is_refused_without_a_trace_of_it(tmp_path: Pat
     cells = pa.StringArray.from_buffers(2, pa.py_buffer(ends), pa.py_buffer(letters))
     pq.write_table(pa.table({"a": cells}), tmp_path / "a.parquet")
     using = Using(features=Recipe.of({"features": {"a": {"categories": ["1"]}}}).features)
-    for read in (
+    doors: list[Callable[[], Any]] = [
         lambda: FileSource(path=str(tmp_path / "a.parquet"), recipe=using).open().load(),
         lambda: frame_records(pa.table({"a": cells}), using),
-    ):
+    ]
+    for read in doors:
         with pytest.raises(DataError, match="not valid Unicode") as refused:
             read()
         assert refused.value.__context__ is None
