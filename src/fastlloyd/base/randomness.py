@@ -265,7 +265,7 @@ class Draws(PublicStream):
     """Public stream that also gives floats, which are never used for noise.
 
     The last digit of a float may differ between machines. Each purpose has a label of its own, so
-    its draws reveal nothing about those of another.
+    its draws reveal nothing about the draws for another purpose.
     """
 
     def uniform(

@@ -328,14 +328,19 @@ NOT_COUNTED = "This run is not counted in a ledger; pass --dataset NAME to count
 
 
 def remarks(charged: Charged, *, has_noise: bool) -> list[str]:
-    """Return sentences about the total of the data set with this run, and about the ledger."""
+    """Return sentences about the total of the data set, including this run, and about the ledger.
+
+    has_noise : whether the run has noise. A run without noise is never counted.
+    """
     if charged.counted is None:
         return [NOT_COUNTED] if has_noise else []
     return [*map(spent, charged.accounts), counted(charged.counted)]
 
 
 def counted(where: Counted) -> str:
-    """Return a sentence that names the ledger of a run, with its age and its number of runs."""
+    """Return a sentence that names the ledger which counts a run, with the ledger's age and number
+    of runs.
+    """
     if where.n_runs == 1:
         return f"Counted in the ledger {where.path}; this is its first run."
     days = (seconds_now() - where.began) // 86_400

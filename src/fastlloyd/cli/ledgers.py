@@ -83,8 +83,8 @@ def limit_event(
     relation: str | None,
     max_clients: int | None,
 ) -> Limit:
-    """Return the event that sets a limit. Raises PlanError or BudgetError, which names
-    the option.
+    """Return the event that sets a limit. Raises PlanError or BudgetError if an option has a wrong
+    value. The message names the option.
     """
     check_dataset(dataset)
     if not epsilon > 0:

@@ -102,7 +102,11 @@ def _features(
 
 
 def _until_right(column: "ColumnLook", way: str, per_person: str | None) -> dict[str, Any]:
-    """Ask for the table of a feature until it has no fault, and return it."""
+    """Ask for the settings of a feature until they have no fault. Return them as a table.
+
+    way : letter of the kind of the feature, a key of `_ASKED`.
+    per_person : value of the setting per_person, or None to leave it out.
+    """
     from fastlloyd.records.recipe.checks import faults_of
 
     while True:

@@ -160,8 +160,8 @@ def _local_options(here: Any) -> Iterator[tuple[str, Any]]:
 
 
 def given_recipe(path: Path | None, columns: str | None) -> "Using | None":
-    """Return the features of a recipe, with their places in the user's file, or None without a
-    recipe.
+    """Return the features of a recipe, with the names of their columns in the user's file, or None
+    without a recipe.
 
     path : file of the recipe, or None.
     columns : keys of the features to use, or None for all.
@@ -236,7 +236,7 @@ def bounds_of(
 def columns_of(recipe: "Using | None", features: str | None) -> "Sequence[str]":
     """Return the names of a plan's columns, from a recipe or from the option.
 
-    Raises DataError, or PlanError if neither names columns.
+    Raises PlanError if neither names columns, and DataError if a name is empty or repeated.
     """
     from fastlloyd.base.names import parse_columns
 
@@ -252,8 +252,8 @@ def columns_of(recipe: "Using | None", features: str | None) -> "Sequence[str]":
 
 
 def own_recipe(path: Path | None, agreed: "Sequence[Feature] | None") -> "Using | None":
-    """Return the features of a plan, with their places in the user's file, or None if the plan has
-    no recipe.
+    """Return the features of a plan, with the names of their columns in the user's file, or None if
+    the plan has no recipe.
 
     path : recipe whose table [here] says where the columns are. None if the columns have the names
         in the plan.

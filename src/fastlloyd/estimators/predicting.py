@@ -21,7 +21,7 @@ from fastlloyd.records.recipe import Recipe
 from fastlloyd.records.recipe_frames import FrameRecords
 
 NO_RECORD = -1
-"""Label of a row that a gap drops, by the recipe."""
+"""Label of a row that the recipe drops because of a missing value."""
 
 
 class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):

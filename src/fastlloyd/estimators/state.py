@@ -91,7 +91,9 @@ class EstimatorState(BaseEstimator):
 
     @cached_property
     def _split(self) -> Split:
-        """Number of groups the noisy votes show, in the clearest split and in the finer one."""
+        """Numbers of groups that the noisy votes show: in the clearest split, and in the finer
+        one.
+        """
         m = self.mechanism_
         return clearest_split(self._votes, m.n_clusters, m.seed) or Split()
 

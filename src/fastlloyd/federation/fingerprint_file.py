@@ -1,8 +1,8 @@
 """File of fingerprints, by which `join` recognises the records of earlier runs.
 
-It holds the key of the hash, and for each run the name of the data set with the fingerprints of its
-records and persons. A thief of the file can test guesses of the records. So it lies beside them,
-with mode 0600, and nothing of it is in a store or a ledger.
+The file contains the key of the hash and, for each run, the name of its data set and the
+fingerprints of its records and persons. A thief of the file can test guesses of the records. So the
+file is kept next to the records, with mode 0600, and no part of it is in a store or a ledger.
 
 A fingerprint is durable here before a ledger or a store counts its run. So after a crash there may
 be a fingerprint without a run, which means nothing, but never a run without a fingerprint.
@@ -52,7 +52,7 @@ _Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 class KnownRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Run whose records the file knows.
+    """Entry of the file: a run, and the fingerprints of its records and persons.
 
     run : id of the run in the ledger, in hex.
     dataset : name of its data set.
@@ -174,7 +174,9 @@ class Fingerprints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class FingerprintFile:
-    """File of fingerprints at `path`, which need not exist. Other processes wait for each step."""
+    """File of fingerprints at `path`, which need not exist. While one process reads or writes the
+    file, other processes wait.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -60,7 +60,7 @@ class BoundsText(NamedTuple):
 
 
 class RecipeFeatures(NamedTuple):
-    """Features of a recipe, with their bounds, weights and ways."""
+    """Features of a recipe, with their bounds, weights and the ways from cells to numbers."""
 
     features: tuple[Feature, ...]
 

@@ -1,4 +1,6 @@
-"""Place of a client's file of fingerprints: beside its records, or where its owner says."""
+"""Path of a client's file of fingerprints: next to the client's records, or the path that their
+owner names.
+"""
 
 import os
 import re

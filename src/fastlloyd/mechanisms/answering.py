@@ -217,7 +217,7 @@ class CappedRecords:
 
     check_cap : function that raises an error if a number of records exceeds the cap.
 
-    Raises DataError, and any error of check_cap.
+    Raises DataError if domain or shares are not those of the mechanism, and any error of check_cap.
     """
 
     __slots__ = ("_check_cap", "_n", "_records", "_unit")

@@ -57,7 +57,8 @@ class Weighed(NamedTuple):
     """Several independent noise values with the same scale and the same weight.
 
     scale : scale of each value.
-    weight : absolute value of the weight, or an array of alternatives.
+    weight : absolute value of the weight. An array stands for several alternatives, each with its
+        own bound.
     times : number of values.
     """
 

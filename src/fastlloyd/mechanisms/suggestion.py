@@ -1,11 +1,12 @@
 """Clearest split of noisy votes into groups, as advice to the reader of a result.
 
-Places with votes far above their noise are clustered for each number of groups. The silhouette
-measures how well a clustering separates the groups. It is the mean of (b - a) / b over records.
-Here a and b are the distances of a record from the nearest and the next centroid (Rousseeuw 1987,
-with centroids in place of all other records). The split with the largest silhouette is the coarsest
-clear split, so it does not show finer groups. For example, two near groups and a far one have a
-clearest split into two groups.
+The votes are noisy counts of the records nearest to each of some given points, the places
+(`NoisyVotes`). Places with votes far above their noise are clustered for each number of groups. The
+silhouette measures how well a clustering separates the groups. It is the mean of (b - a) / b over
+records. Here a and b are the distances of a record from the nearest and the next centroid
+(Rousseeuw 1987, with centroids in place of all other records). The split with the largest
+silhouette is the coarsest clear split, so it does not show finer groups. For example, two near
+groups and a far one have a clearest split into two groups.
 
 Even if the votes have no groups, one of the splits has the largest silhouette. So this silhouette
 is compared with those of data without groups: noisy votes for the same places, drawn from one
@@ -41,7 +42,8 @@ _LABEL = b"fastlloyd/v1/clearest-split"
 
 
 class NoisyVotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Noisy votes: for each of some public or released points, how many records are nearest to it.
+    """Noisy votes: for each of some public or released points (places), the noisy number of records
+    that are nearest to it.
 
     places : points, float64 (m, r).
     votes : noisy number of records that are nearest to each point, float64 (m,).
@@ -144,7 +146,7 @@ def silhouette(
 
 
 def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
-    """Return the mean squared distance of the records of a place from it, for each place, (n,).
+    """Return, for each place, the mean squared distance of its nearest records from it, (n,).
 
     The records are assumed to fill a cube that reaches half-way to the next place. Without this
     extent, a clustering with one cluster for each place would have the largest silhouette.

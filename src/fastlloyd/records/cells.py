@@ -65,7 +65,7 @@ PLAIN = Notation()
 
 @cache
 def _grouped(thousands: str, decimal: str) -> re.Pattern[str]:
-    """Return the form of a number whose digits stand in groups of three."""
+    """Return the regular expression of a number whose digits are in groups of three."""
     mark, point = re.escape(thousands), re.escape(decimal)
     return re.compile(
         rf"[-+]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:{point}[0-9]*)?(?:[eE][-+]?[0-9]+)?"

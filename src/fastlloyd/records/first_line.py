@@ -46,9 +46,9 @@ def judge(
 
     If no header is stated, a line without any number is a header, and a line of numbers and missing
     cells is a record. A number has digits, so Na, Inf and null can be names. The line is doubtful
-    in these cases: it mixes names with numbers or with signs for a missing cell such as ?. It has
-    only missing cells. It counts the columns. It has consecutive years, and no line below has
-    years. Lines below, and so records, only raise a doubt (see also `misplaced`).
+    if it mixes names with numbers, or with signs for a missing cell such as ?. It is also doubtful
+    if it has only missing cells, or counts the columns, or has consecutive years and no line below
+    has years. Lines below, and so records, only raise a doubt (see also `misplaced`).
 
     cells, below : cells of the first line, and of some lines below.
     """

@@ -43,8 +43,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     encoding : name of Python's codec of the text. Not stated, the text must be UTF-8.
     header : "yes" if the first line names the columns, "no" if it is a record.
     skip_lines : number of lines above the header or the first record.
-    missing_words : words for a missing cell, besides an empty cell, NA, NaN, null and ?. Case and
-        spaces around do not count.
+    missing_words : words for a missing cell, besides an empty cell, NA, NaN, null and ?. Upper
+        case, and spaces around a word, do not matter.
 
     Raises DataError with code "layout" for a field that cannot be used.
     """
@@ -117,7 +117,7 @@ def readings(layout: Layout, path: str) -> list[Reading]:
 
 
 def alone(layout: Layout) -> Reading:
-    """Return the reading of a file of one column. No separator is in such a file.
+    """Return the reading of a file of one column, which has no separator.
 
     If the decimal mark is not stated, it is a point.
     """

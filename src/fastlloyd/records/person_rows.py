@@ -1,4 +1,4 @@
-"""One record a person: the rows with one id become one number for each column.
+"""One record for each person: the rows with one id become one number for each column.
 
 A person's record depends on that person's rows and the recipe alone, in whatever order and wherever
 the rows are. A mean is the correctly rounded sum divided by the number of cells that are there.

@@ -64,7 +64,7 @@ class Look(NamedTuple):
     """Findings in the first rows of a file.
 
     layout : proposed layout, or None if the format is not text.
-    doubts : a sentence for each guess. None shows a cell.
+    doubts : a sentence for each guess. No sentence shows a cell.
     columns : columns of the file, in their order.
     """
 

@@ -229,8 +229,8 @@ class RecordFile:
         raise AssertionError("a record that was kept is not in the source")
 
     def _stands(self, row: int) -> tuple[int, int]:
-        """Return the index of the piece in which a record of the last pass is, and the record's
-        position in this piece.
+        """Return the index of the piece that contains a record of the last pass, and the record's
+        position in the piece.
         """
         index = bisect_right(self._begins, row - 1) - 1
         return index, row - self._begins[index] + (self.pieces[index].before if self.pieces else 0)

@@ -24,7 +24,7 @@ PACKAGES: Final = {
     "abfss": "adlfs",
     "hdfs": "pyarrow",
 }  # fmt: skip
-"""Package that fsspec needs for an address. The key is what stands before "://"."""
+"""Package that fsspec needs for an address. The key is the part of the address before "://"."""
 # the first that a store states is taken
 _VERSIONS = "ETag", "etag", "generation", "mtime", "LastModified", "last_modified"
 
@@ -101,7 +101,9 @@ def refuse_twice(first: str, second: str) -> NoReturn:
 
 
 def open_object(address: str) -> io.RawIOBase:
-    """Open an object for reading. Raises DataError, now and while bytes are read."""
+    """Open an object for reading. Raises DataError if the store fails, now or while bytes are
+    read.
+    """
     fs, name = _store(address)
     with _answering(address):
         return _Object(fs, name, address, fs.info(name)["size"])

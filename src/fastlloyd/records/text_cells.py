@@ -33,7 +33,9 @@ class TextCells:
 
     @classmethod
     def of(cls, cells: Iterable[str | None], words: frozenset[str] = frozenset()) -> TextCells:
-        """Return cells as they stand in a file, or None for a missing cell.
+        """Return the column with these cells.
+
+        cells : cells as they are written in a file, or None for a missing cell.
 
         words : words that stand for a missing cell (`as_words`), besides the usual ones.
         """
@@ -50,7 +52,7 @@ class TextCells:
     ) -> TextCells:
         """Return the column with these distinct cells.
 
-        cells : distinct cells, as they stand in a file, or None for a missing cell.
+        cells : distinct cells as they are written in a file, or None for a missing cell.
         codes : for each record, the position of its cell in `cells`, or -1 for a missing cell.
         words : as in `of`.
         """

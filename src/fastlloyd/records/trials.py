@@ -351,7 +351,8 @@ def _of_one_column(
 
     errors : errors of readings of several columns, which could not read the first line.
 
-    Raises DataError if the lines below have more cells, and the first one of the errors.
+    Raises DataError if the lines below have more cells. Otherwise raises the first of `errors`, if
+    there is any.
     """
     layout = wanted.layout
     for error in errors:

@@ -1,4 +1,6 @@
-"""Facts about a recipe: for each feature, its column, the way to a number, gaps and weight."""
+"""Facts about a recipe: for each feature, its column, the way from its cells to numbers, the
+treatment of missing cells, and the weight.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 

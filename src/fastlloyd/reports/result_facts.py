@@ -163,7 +163,7 @@ def radius(domain: Domain, radius: FloatArray) -> Fact:
     """Return the fact about the radius R of the intervals.
 
     domain : domain of the features.
-    radius : R in clustered numbers, float64 (n_features,).
+    radius : R in the units in which the features are clustered, float64 (n_features,).
     """
     each = zip(domain.features, units_of(domain), radius.tolist(), strict=True)
     named = (

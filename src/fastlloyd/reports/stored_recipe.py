@@ -10,7 +10,8 @@ from fastlloyd.reports.stored_result import StoredResult
 def recipe_of(folder: Path) -> Recipe:
     """Return the public part of a result's recipe, with the options of its run.
 
-    Raises DataError or PlanError, also for a result without a recipe.
+    Raises DataError if the folder is not a complete result, and PlanError if its settings were
+    changed or have no recipe.
     """
     mechanism = StoredResult.read(folder).mechanism
     recipe = mechanism.domain.recipe

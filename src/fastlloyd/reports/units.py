@@ -3,7 +3,7 @@ their tables.
 
 A mean of logarithms is shown as a typical value (the geometric mean), and its interval by the two
 ends. A date comes back as a date. Ends of an interval keep their order, so an interval in the units
-of the column covers exactly what the interval of the clustered numbers covers.
+of the column covers exactly what the interval of the numbers that are clustered covers.
 """
 
 from __future__ import annotations
@@ -25,23 +25,28 @@ _NICE = (1.0, 2.0, 5.0)
 
 
 class Units:
-    """Units of a column whose numbers are clustered as they are."""
+    """Units of a column whose numbers are clustered as they are.
+
+    The parameter `number` of a method is a number in the units in which the feature is clustered,
+    such as a logarithm or a number of days. The parameter `error` is its standard error, and
+    `difference` is a difference of two such numbers.
+    """
 
     error_prefixes: tuple[str, ...] = ("se_",)
     size_prefix = ""
 
     def value(self, number: float) -> Any:
-        """Return the value of a clustered number, for programs."""
+        """Return the value in the units of the column, for programs."""
         return float(number)
 
     def text(self, number: float) -> str:
-        """Return the value of a clustered number, for people."""
+        """Return the value in the units of the column, for people."""
         return f"{number:g}"
 
     def tick(self, number: float) -> str:
         """Return the text next to a mark of an axis.
 
-        number : clustered number at the mark.
+        number : position of the mark, in the units in which the feature is clustered.
         """
         return f"{number:,.7g}"
 
@@ -64,7 +69,7 @@ class Units:
         return [rounded(error, error)]
 
     def size(self, difference: float) -> float:
-        """Return the size of a difference of two clustered numbers."""
+        """Return the size of a difference in the units of the column."""
         return abs(difference)
 
     def beyond(self, difference: float) -> float:
@@ -89,7 +94,7 @@ class LogUnits(Units):
     def tick(self, number: float) -> str:
         """Return the text next to a mark of an axis.
 
-        number : clustered number at the mark.
+        number : position of the mark, in the units in which the feature is clustered.
         """
         return f"{self.value(number):,.3g}"
 

@@ -26,8 +26,8 @@ _NOWHERE = "to be fetched"
 
 
 def list_sets(json: Json = False) -> None:
-    """List the named sets with their places on this machine, and the families of generated sets.
-    Nothing is downloaded.
+    """List the named sets, whether and where each is on this machine, and the families of generated
+    sets. Nothing is downloaded.
     """
     from fastlloyd_lab.datasets import names, synthetic
 
@@ -71,7 +71,9 @@ def show(name: Name, json: Json = False) -> None:
 
 
 def fetch(names: Names, json: Json = False) -> None:
-    """Download sets from their public homes, check their values, and keep them in your cache."""
+    """Download sets from their public addresses, check their values, and keep them in your
+    cache.
+    """
     from fastlloyd_lab.datasets import CATALOGUE, homes
 
     here = {name: why for name in names if (why := _needs_no_fetching(name))}

@@ -1,5 +1,5 @@
 """Sources of the values of a set: the user's own folder, scikit-learn's copy, the cache, and the
-public home of the set.
+public files of the set (`Home`).
 
 The environment variable FASTLLOYD_DATA names the user's own folder. The folder has one file
 `NAME.csv.gz` per set, with numbers only and without a header. It also has `MANIFEST.csv`, a CSV
@@ -134,8 +134,8 @@ def find(entry: DataSet) -> Table:
 
 
 def home_here(entry: DataSet) -> str | None:
-    """Return a word for the place where `find` looks first, or None if the set is not on this
-    machine.
+    """Return a word for the source from which `find` reads the set, or None if the set is not on
+    this machine.
 
     No records are read.
     """
@@ -149,10 +149,11 @@ def _is_bundled(entry: DataSet) -> bool:
 
 
 def fetch(entry: DataSet) -> Path:
-    """Download a set from its public home into the cache, and return the path of the cached file.
+    """Download a set from one of its public files (`Home`) into the cache, and return the path of
+    the cached file.
 
-    An earlier file is replaced. The homes are tried in their order. If none has the set, DataError
-    is raised with the fault of each home, and the cache stays as it was.
+    An earlier file is replaced. The public files are tried in their order. Raises DataError, with
+    the fault of each of them, if none has the set. The cache then stays as it was.
     """
     get = _downloader()
     wrong = []
@@ -236,10 +237,10 @@ def _keep(entry: DataSet, values: FloatArray) -> Path:
 
 
 def parse(data: bytes, home: Home, entry: DataSet) -> FloatArray:
-    """Return the records in the bytes of a home, (n_records, n_features).
+    """Return the records in the bytes of a public file, (n_records, n_features).
 
     data : bytes of the file.
-    home : home that they come from.
+    home : public file that they come from.
     entry : set that they should contain.
 
     Raises DataError if the bytes do not contain the records.

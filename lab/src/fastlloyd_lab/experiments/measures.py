@@ -91,7 +91,7 @@ MEASURES = {
         Measure(column="dunn", title="Dunn index", compute=_of_records(partitions.dunn)),
     )
 }  # fmt: skip
-"""By column: those of the paper first, as it lists them."""
+"""Measures by their column in the results. Those of the paper come first, in its order."""
 
 
 def quantity(column: str) -> Quantity:

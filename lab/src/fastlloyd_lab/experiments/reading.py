@@ -114,7 +114,7 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
 
     where : place of the line in messages, such as "line 2 of FILE".
 
-    Raises DataError, which names the place and the column.
+    Raises DataError if a cell cannot be in its column. The message names the place and the column.
     """
     failed = cells.get("status") == FAILED
     options, measures = split(tuple(cells))
@@ -194,7 +194,9 @@ class Results:
 
 
 def read(folder: Path) -> Results:
-    """Return the content of a folder of results. Raises DataError, which names the fault."""
+    """Return the content of a folder of results. Raises DataError if the folder has no results, or
+    if a file or a row of it is wrong.
+    """
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; name the folder of `fastlloyd experiment run`")
     notes: list[str] = []

@@ -103,7 +103,8 @@ def run(
     workers : number of processes.
     watch : function that is called with the progress at the beginning, and after every trial.
 
-    Raises PlanError, DataError or OutputError before the first trial.
+    Before the first trial, raises PlanError if the specification is wrong, DataError if a data set
+    is, and OutputError if the folder cannot be used.
     """
     every, provenance = _asked(path, out, quick=quick)
     source = path.resolve().parent

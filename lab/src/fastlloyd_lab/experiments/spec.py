@@ -99,7 +99,8 @@ def read(path: Path, *, quick: bool = False) -> Spec:
 
     quick : whether to apply its table `[quick]`.
 
-    Raises PlanError, which names the file and the field.
+    Raises PlanError if the file cannot be read, or if a field is wrong. The message names the file
+    and the field.
     """
     text = load_text(path)
     try:

@@ -212,4 +212,4 @@ dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.4rem}}
 @media print{nav{display:none}img{min-width:0}
 .scroll{overflow:visible}figure,tr{break-inside:avoid}}
 """
-"""By day and by night, on wide and narrow screens, on paper."""
+"""Style sheet of the report, for bright and dark screens, wide and narrow ones, and for paper."""

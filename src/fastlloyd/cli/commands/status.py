@@ -144,6 +144,10 @@ def _waits_for(run: Any, run_id: bytes, kinds: list[str], events: list[Any]) -> 
 
     At a client, they are "this client" or "the others". At a server, they are the names of the
     clients that have not answered in this step.
+
+    run_id : id of the run.
+    kinds : names of the kinds of the run's recorded messages, in order.
+    events : all events of the store.
     """
     from fastlloyd.federation.store.events import MessageRecorded, PeerSigned
 
@@ -164,7 +168,10 @@ def _waits_for(run: Any, run_id: bytes, kinds: list[str], events: list[Any]) -> 
 
 
 def _going_on(kinds: list[str], *, is_client: bool) -> str:
-    """Return a sentence about the progress of a run, from its recorded messages."""
+    """Return a sentence about the progress of a run.
+
+    kinds : names of the kinds of the run's recorded messages, in order.
+    """
     last = kinds[-1] if kinds else ""
     return {
         "Hello": "waiting for the keys of the run",

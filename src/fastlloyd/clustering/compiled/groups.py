@@ -134,7 +134,13 @@ def _keep_two(least: Any, g: np.int32, best: Any, second: Any, found: Labels, m:
 
 @helper
 def _widen(squares: Any, best: Any, error: np.float32, most: np.float32, m: int) -> None:
-    """Replace the squared norm of each record by its margin."""
+    """Replace the squared norm of each record by its margin (docs/proofs/filter.md).
+
+    squares : squared norms, replaced here.
+    best : smallest score of each record.
+    error : bound e of the relative error.
+    most : 4 e times the largest |c|^2.
+    """
     two, wide, zero = np.float32(2.02) * error, np.float32(8.4) * error, np.float32(0)
     for r in range(whole(m)):
         squares[r] = two * squares[r] + min(

@@ -76,8 +76,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         certificates, or None if any issuer is allowed.
     study : purpose and responsible people, in words, or None.
     masks : kind of keys from which masks are made.
-    host : name of the client on whose machine the server runs, or None if it has a machine of its
-        own.
+    host : name of the client on whose machine the server runs, or None if the server has a machine
+        of its own.
     simulated : True only if one process deals the records to the clients at random. The caps may
         then add up to more than n_records, which that process checks. Parties with records of their
         own refuse such a plan.

@@ -142,10 +142,8 @@ class ServerRounds:
         return self.present, ()
 
     def check(self, message: Broadcast | Parameters) -> None:
-        """Raise an error unless a stored message names only clients that share keys and, for a
-        Broadcast, enough of them.
-
-        Raises LocalProtocolError or RemoteProtocolError.
+        """Raise LocalProtocolError or RemoteProtocolError unless a stored message names only
+        clients that share keys and, for a Broadcast, enough of them.
         """
         match message:
             case Broadcast():

@@ -101,10 +101,8 @@ class ServerSharing:
         return [] if is_whole else self._deal_without(event, {})
 
     def check(self, message: SealedKeys | AllReady) -> None:
-        """Raise an error unless a stored message is valid: keys from a client that was asked and
-        had made none, or the AllReady of all clients.
-
-        Raises LocalProtocolError or RemoteProtocolError.
+        """Raise LocalProtocolError or RemoteProtocolError unless a stored message is valid: keys
+        from a client that was asked and had made none, or the AllReady of all clients.
         """
         if isinstance(message, AllReady):
             return self.key_set.check_all_ready(message, self._transcript_hash)

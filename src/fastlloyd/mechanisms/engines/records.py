@@ -43,7 +43,8 @@ class EngineRecords:
     """Records in parts that an engine's workers read, with the interface of `AllRecords`.
 
     Workers keep parts as grid points while there is room, and read the other parts again in each
-    pass. A pass raises DataError, EngineError, and any error of `report`, which ends the pass.
+    pass. A pass raises DataError if the records cannot be read or have changed, and EngineError if
+    the engine fails. Any error of `report` ends the pass, too.
 
     clipped, dropped : as in `GridRecords` and `RecordFile`, after a complete pass.
 

@@ -131,8 +131,8 @@ class Fault:
 
 
 class _Reading:
-    """Grid points of one part of the records, which are read on demand. `found` says what was found
-    when all have been read.
+    """Grid points of one part of the records, which are read on demand. Once all have been read,
+    `found` has the findings.
     """
 
     def __init__(self, task: "_OfPart", part: Partition) -> None:

@@ -107,7 +107,8 @@ class DealtPersons:
         have one of the person's rows.
     domain, share_bits : as in `answering.Records`.
 
-    Raises DataError, and any error of the rows' reader.
+    Raises DataError if a later pass reads other rows or the disk is full, and any error of the
+    rows' reader.
     """
 
     def __init__(self, rows: Rows, run: AnyRun, deal: RandomAssignment, *, source: str) -> None:

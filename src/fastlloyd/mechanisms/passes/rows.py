@@ -96,7 +96,8 @@ class SealedRows:
 
     source : name of the rows in messages.
 
-    A pass raises DataError, and any error of the rows' reader.
+    A pass raises DataError if its rows differ from those of the first pass, and any error of the
+    rows' reader.
     """
 
     def __init__(self, rows: Rows, source: str) -> None:

@@ -44,7 +44,9 @@ class Here(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def layout(self) -> Layout:
-        """Format of the own text file. Raises DataError for a field that cannot be used."""
+        """Format of the organisation's text file. Raises DataError for a field that cannot be
+        used.
+        """
         return Layout(
             separator=self.separator,
             decimal=self.decimal,

@@ -66,7 +66,7 @@ class Using:
 
     @cached_property
     def used(self) -> tuple[tuple[Feature, Way], ...]:
-        """Features that are clustered, each with its way."""
+        """Features that are clustered, each with the object that converts its cells to numbers."""
         return tuple((each, way_of(each)) for each in self.features if each.role != ORDER)
 
     @property
@@ -82,7 +82,7 @@ class Using:
         )
 
     def written_as(self, layout: Layout) -> Using:
-        """Return the features for a file whose numbers are written as the layout states."""
+        """Return the same features for a file whose numbers are written as `layout` states."""
         marks = {"decimal": layout.decimal, "thousands": layout.thousands}
         return replace(self, here=msgspec.structs.replace(self.here, **marks))
 
@@ -140,7 +140,7 @@ class Using:
         cells: Mapping[str, ColumnCells],
         where: Callable[[int], str],
     ) -> CellNumbers:
-        """Return the number that the way finds for each cell. Raises DataError for a cell that the
+        """Return the number that `way` finds for each cell. Raises DataError for a cell that the
         recipe does not know, unless the feature says what such a cell means.
         """
         column = self.here.column(feature.key)
