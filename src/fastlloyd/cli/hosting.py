@@ -74,8 +74,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ServerProcess:
-    """Server in a process of its own. This process logs each line of the server's log, marked as
-    such.
+    """Server in a process of its own. This process writes each line of the server's log to its own
+    log, marked as the server's.
 
     orders : orders for the server.
     """

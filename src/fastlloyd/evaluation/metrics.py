@@ -123,7 +123,8 @@ def records_and_centroids(
 ) -> tuple[FloatArray, FloatArray]:
     """Return records and centroids as finite float64 matrices with equal numbers of columns.
 
-    Raises DataError if one of them is no such matrix, or if they have different columns.
+    Raises DataError if one of them is not a matrix of finite numbers, or if they have different
+    columns.
     """
     X, centroids = taken_over(X), taken_over(centroids, "centroids")
     refuse_other_columns(X, "X", centroids, "centroids")

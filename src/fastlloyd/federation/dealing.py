@@ -107,7 +107,7 @@ def deal_persons(
 def deal_persons_in_passes(
     plan: Plan, rows: Rows, source: str, *, random_bytes: RandomBytes = os.urandom
 ) -> list[Records]:
-    """Return the same as `deal_persons`, for rows that are read in passes: one pass now, and one
+    """Return the result of `deal_persons` for rows that are read in passes: one pass now, and one
     for each query.
 
     rows : the rows, which can be read again and again.

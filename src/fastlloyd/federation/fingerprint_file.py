@@ -38,7 +38,9 @@ from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.store.lock import InUseError, Lock
 
 FILE_NAME: Final = "_fastlloyd.fingerprints"
-"""Name beside the records; readers of a folder leave out names that begin with an underscore."""
+"""Name of the file next to the records. Readers of a folder leave out names that begin with an
+underscore.
+"""
 PATIENCE: Final = 60.0  # seconds; a step takes a fraction of one
 KEY_BYTES: Final = 32
 _HEADING: Final = (

@@ -117,7 +117,7 @@ def is_header(cells: Sequence[str]) -> bool:
 
 
 def floats(cells: Sequence[str]) -> Iterator[float]:
-    """Return the numbers that decimal text states. Raises ValueError if a cell is no such text.
+    """Return the numbers that decimal text states. Raises ValueError if a cell is not decimal text.
 
     Text that only Python reads as a number is refused too, such as 1_000 or digits of other
     scripts.

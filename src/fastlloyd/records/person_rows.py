@@ -152,7 +152,7 @@ _PICKS = {"mean": _all_there, "first": _of_day(min), "last": _of_day(max)}
 
 
 def _mean(values: list[float]) -> float:
-    """Return the mean, which does not depend on the order of the values; NaN if there is none."""
+    """Return the mean, or NaN without values. It does not depend on the order of the values."""
     if not values:
         return math.nan
     try:

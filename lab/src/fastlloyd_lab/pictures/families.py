@@ -182,7 +182,7 @@ def heat_maps(summaries: Summaries) -> list[Drawing]:
     """Return one drawing for each pair of a family, in which both n_clusters and n_features vary,
     and a private method other than the baseline.
 
-    Raises DataError if there is no such family, no such method, or no baseline.
+    Raises DataError if there is no such family or method, or no baseline.
     """
     _ = summaries.main_measure  # which there is none of if every trial failed
     found = [family for family in families(summaries) if len(family.varying) == 2]

@@ -41,8 +41,8 @@ class KnownRecords(NamedTuple):
     file: FingerprintFile
 
     def check_new(self, run_id: bytes, dataset: str, counted: Container[bytes]) -> None:
-        """Raise BudgetError if one of these runs used the records under another data set name;
-        nothing is written.
+        """Raise BudgetError if one of the runs in `counted` used the same records under another
+        name of the data set. Nothing is written.
 
         run_id, counted : as in `Fingerprints.check_name`.
         """

@@ -23,7 +23,7 @@ class DataFiles(
     """Facts about the files of a run, by which the files are recognised later. The facts take no
     more space for more files.
 
-    path : full path of the file, folder or pattern; its end, if it is longer than `MAX_PATH`.
+    path : full path of the file, folder or pattern. Of a path longer than `MAX_PATH`, only the end.
     n_files : number of files.
     size : size of all files, in bytes.
     changed : newest time of change, in nanoseconds since 1970, UTC.

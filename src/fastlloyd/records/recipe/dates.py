@@ -70,7 +70,8 @@ def check_format(form: object) -> None:
 
 
 def reader_of(form: str) -> Callable[[str], float | None]:
-    """Return a function from a text to days since 1 January 1970, or None if it is no such date.
+    """Return a function from a text to days since 1 January 1970, or to None if the text is not a
+    date in this format.
 
     form : as `check_format` accepts it. A time of the day is a fraction of the day. Days and months
         may have one digit, unless the next part follows without a sign between.

@@ -45,8 +45,9 @@ class Recipe:
 
     features : features in their order.
     privacy, clustering : options of a run, by the names of `KEYS`.
-    here : facts about the own file, which stay with its owner.
-    searched : keys of the features whose bounds are a range, in which bounds are to be found.
+    here : facts about the organisation's own file, which stay with the organisation.
+    searched : keys of the features whose stated bounds are a range, in which their bounds are to be
+        found.
 
     Raises Problems with all faults.
     """
@@ -66,7 +67,8 @@ class Recipe:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, searching: bool = False) -> Recipe:
-        """Return the recipe in a file. Raises PlanError or Problems; no message shows a cell.
+        """Return the recipe in a file. Raises PlanError if it cannot be read, and Problems with
+        every fault of the recipe. No message shows a cell.
 
         searching : whether features may have a range instead of bounds, which are to be found.
         """

@@ -69,7 +69,9 @@ class Keepalive:
     timeout: float = 5.0
 
     def options(self) -> list[tuple[str, int]]:
-        """Return the channel arguments for these times. Client and server use the same."""
+        """Return gRPC's channel arguments for these times. Client and server use the same
+        arguments.
+        """
         interval, timeout = round(self.interval * 1000), round(self.timeout * 1000)
         return [
             ("grpc.keepalive_time_ms", interval),
