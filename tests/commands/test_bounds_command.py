@@ -1,5 +1,6 @@
 """`fastlloyd bounds template`: a form for public bounds."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,10 @@ def test_a_template_of_bounds_is_made_filled_in_and_used_for_any_choice_of_colum
     refused(fastlloyd(*fit), "bounds of 'age' in bounds.toml are not filled in yet")
     Path("bounds.toml").write_text(text.replace('age = ["LOWER", "UPPER"]', "age = [0, 100]"))
     assert fastlloyd(*fit, "--columns", "age").code == 0
-    refused(fastlloyd(*fit), "bounds of 'mean dose' in bounds.toml are not filled in yet")
+    refused(
+        fastlloyd(*fit, "--columns", "age,mean dose"),
+        "bounds of 'mean dose' in bounds.toml are not filled in yet",
+    )
     refused(fastlloyd("bounds", "template", "three.csv", "--out", "bounds.toml"), "exists already")
     assert (
         fastlloyd(
@@ -36,6 +40,48 @@ def test_a_template_of_bounds_is_made_filled_in_and_used_for_any_choice_of_colum
         == 0
     )
     assert "age" not in Path("bounds.toml").read_text().partition("[bounds]")[2]
+
+
+FOUR = ("four.csv", "-k", "2", "--n-records", "300", "--json")
+
+
+@pytest.fixture
+def four(here: Path) -> None:
+    (here / "four.csv").write_text(
+        "age,name,dose,sex\n" + "".join(f"{20 + i % 50},n{i},{i % 5},{i % 2}\n" for i in range(200))
+    )
+
+
+@pytest.mark.usefixtures("four")
+@pytest.mark.parametrize(
+    "command", [("fit", *FOUR), ("simulate", *FOUR, "--clients", "2"), ("fit", *FOUR, "found")]
+)
+def test_the_columns_named_with_numbers_are_those_that_are_used(
+    fastlloyd: Command, here: Path, command: tuple[str, ...]
+) -> None:
+    """The file has a column of text too, which no bounds name."""
+    option = "--range" if command[-1] == "found" else "--bounds"
+    words = tuple(word for word in command if word != "found")
+    (here / "bounds.toml").write_text(
+        '[bounds]\nsex = [0, 1]\ndose = ["LOWER", "UPPER"]\nage = [0, 100]\n'
+    )
+    for bounds in ("bounds.toml", "sex=0:1,age=0:100"):
+        ran = fastlloyd(*words, option, bounds, "--epsilon", "5", "--no-out")
+        assert ran.code == 0, ran.err
+        assert json.loads(ran.out)["privacy"]["features"] == ["sex", "age"]
+        notes = [line for line in ran.err.splitlines() if "left out" in line]
+        assert [("'dose'" in line, "'name'" in line) for line in notes] == (
+            [(True, False)] if bounds == "bounds.toml" else []
+        )
+
+
+@pytest.mark.usefixtures("four")
+def test_columns_that_are_chosen_need_bounds_and_a_file_without_numbers_is_refused(
+    fastlloyd: Command, here: Path
+) -> None:
+    (here / "bounds.toml").write_text('[bounds]\nage = ["LOWER", "UPPER"]\n')
+    refused(fastlloyd("fit", *FOUR[:-1], "--bounds", "bounds.toml"), "'age'")
+    refused(fastlloyd("fit", *FOUR[:-1], "--columns", "age,sex", "--bounds", "age=0:100"), "'sex'")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])

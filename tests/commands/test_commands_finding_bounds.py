@@ -249,11 +249,18 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     ((*FIT, "--range", "1e15:1000000000000000.1"), "--range: "),
     (
         (*FIT, "--range", "age=0:100,dosis=0:9"),
+        "visits.csv: there is no column 'dosis' (did you mean 'dose'?)",
+    ),
+    (
+        (*FIT, "--range", "age=0:100,dosis=0:9", "--columns", "age,dose"),
         "--range: bounds: column 'dosis' is unknown (did you mean 'dose'?)",
     ),
     ((*FIT, "--range", "0:x"), "--range: bounds of every column: expected LO:HI"),
     ((*FIT, "--range", "age=0:x,dose=0:9"), "--range: bounds of 'age': expected LO:HI"),
-    ((*FIT, "--range", "age=0:100"), "--range: bounds are missing for 'dose'"),
+    (
+        (*FIT, "--range", "age=0:100", "--columns", "age,dose"),
+        "--range: bounds are missing for 'dose'",
+    ),
     ((*FIT, "--range", "range.toml"), "--range: range.toml: there is no such file"),
     ((*ESTIMATE, "--range", "0:x"), "--range: bounds of every column: expected LO:HI"),
     ((*ESTIMATE, "--range", "0:9,"), "--range: bounds of every column: expected LO:HI"),
@@ -333,7 +340,7 @@ def test_a_range_that_is_none_is_refused_before_any_record_is_read(
         )
         refused(
             fastlloyd(*command, "--range", "age=0:9,dosis=0:9"),
-            "--range: bounds: column 'dosis' is unknown",
+            "visits.csv: there is no column 'dosis'",
         )
 
 

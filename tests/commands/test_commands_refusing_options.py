@@ -153,7 +153,7 @@ REFUSED = {
     "bounds equal": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "5:5"), "equal"),
     "bounds reversed": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "5:1"), "reversed"),
     "bounds for one of two": (
-        ("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "age=0:100"),
+        ("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "age=0:100", "--columns", "age,dose"),
         "'dose'",
     ),
     "bounds for a third": (

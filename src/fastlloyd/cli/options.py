@@ -43,7 +43,11 @@ Data = Annotated[
     ),
 ]
 Columns = Annotated[
-    str | None, in_clustering(help="Columns to use, as a,b,c. Default: all.", metavar="NAMES")
+    str | None,
+    in_clustering(
+        help="Columns to use, as a,b,c. Default: those with bounds by name, else all.",
+        metavar="NAMES",
+    ),
 ]
 MissingCells = Annotated[
     str,

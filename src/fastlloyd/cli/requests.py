@@ -1,14 +1,17 @@
 """Turn the options of commands into requests for jobs."""
 
 import math
+from contextlib import suppress
 from dataclasses import asdict
 
-from fastlloyd.base.names import fraction, parse_columns
+import typer
+
+from fastlloyd.base.names import fraction, listing, parse_columns
 from fastlloyd.base.problems import Faults
 from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.mechanism_options import GuaranteeOptions, MechanismOptions
 from fastlloyd.cli.options import FederationOptions, LedgerOptions
-from fastlloyd.errors import BudgetError
+from fastlloyd.errors import BudgetError, DataError
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.store.noted import checked_purpose
 from fastlloyd.jobs.account import BudgetAccount
@@ -26,6 +29,7 @@ from fastlloyd.jobs.source import FileSource
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.records.bounds import named_columns
 from fastlloyd.records.recipe.rows import Using
 
 
@@ -38,16 +42,20 @@ def given_files(
     layout: LayoutOptions,
     faults: Faults,
     recipe: Using | None = None,
+    bounds: StatedBounds | None = None,
 ) -> FileSource:
     """Return the source of the records that the options name.
 
     faults : collection that receives a fault in --columns.
+    bounds : bounds, or ranges, of the columns. They name the columns to use if --columns does not.
     """
-    features = faults.value(
-        None,
-        lambda: None if columns is None or recipe is not None else parse_columns(columns),
-        "columns",
-    )
+    features = None
+    if recipe is None:
+        features = faults.value(
+            None,
+            lambda: _with_bounds(bounds) if columns is None else parse_columns(columns),
+            "columns",
+        )
     return FileSource(
         path=data,
         features=features,
@@ -57,6 +65,22 @@ def given_files(
         recipe=recipe,
         layout=faults.value(None, layout.layout),
     )
+
+
+def _with_bounds(bounds: StatedBounds | None) -> list[str] | None:
+    """Return the names of the columns for which bounds are stated, or None for all columns. Print
+    the names of columns whose blanks were not filled in.
+    """
+    if not isinstance(bounds, BoundsText):
+        return None
+    named, blank = list[str](), list[str]()
+    with suppress(DataError):  # which the check of the bounds finds again
+        named, blank = named_columns(bounds.text)
+    if named and blank:
+        typer.echo(
+            f"Note: left out {listing(blank)}: {bounds.text} has no numbers for them.", err=True
+        )
+    return named or None
 
 
 def given_guarantee(

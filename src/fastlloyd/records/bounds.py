@@ -81,6 +81,19 @@ def check_names_of_bounds(text: str, columns: Sequence[str], others: Sequence[st
     _check_known(_stated(text, columns), columns, others)
 
 
+def named_columns(text: str) -> tuple[list[str], list[str]]:
+    """Return the names of the columns with bounds, and those of the columns whose blanks were not
+    filled in. Both are empty if bounds are stated for every column.
+
+    The text is as in `parse_bounds`. Raises DataError.
+    """
+    if "=" not in text and not text.lower().endswith(".toml"):
+        return [], []
+    given = _stated(text, ())
+    blank = [name for name, ends in given.items() if ends is _NOT_NEEDED]
+    return [name for name in given if name not in blank], blank
+
+
 def check_intervals(text: str) -> None:
     """Raise DataError if bounds, as in `parse_bounds`, are wrong whatever the columns are."""
     if "=" not in text and not text.lower().endswith(".toml"):

@@ -84,8 +84,8 @@ def template(
     else:
         write_file(out, text)
         typer.echo(
-            f"Written to {out}. Fill in two public numbers for every column, then pass --bounds"
-            f" {out}."
+            f"Written to {out}. Fill in two public numbers for every column that you use, then pass"
+            f" --bounds {out}."
         )
 
 
@@ -147,7 +147,7 @@ def estimate(
     )
     request = BoundsRequest(
         records=requests.given_files(
-            data, columns, missing, unit_column, engine, layout, faults, using
+            data, columns, missing, unit_column, engine, layout, faults, using, searched
         ),
         choices=requests.given_guarantee(guarantee, of),
         value_range=searched,

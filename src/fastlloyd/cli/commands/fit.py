@@ -57,7 +57,15 @@ def fit(
     bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")
     request = FitRequest(
         records=requests.given_files(
-            data, columns, missing, unit_column, engine, layout, faults, using
+            data,
+            columns,
+            missing,
+            unit_column,
+            engine,
+            layout,
+            faults,
+            using,
+            bounds if value_range is None else requests.stated(value_range),
         ),
         choices=requests.given_clustering(mechanism, of, value_range, bounds),
         outside=outside,

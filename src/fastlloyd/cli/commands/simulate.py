@@ -93,7 +93,7 @@ def simulate(
     bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")
     request = SimulateRequest(
         records=requests.given_files(
-            data, columns, missing, unit_column, engine, layout, faults, using
+            data, columns, missing, unit_column, engine, layout, faults, using, bounds
         ),
         choices=requests.given_clustering(mechanism, of, bounds=bounds),
         n_clients=clients,
