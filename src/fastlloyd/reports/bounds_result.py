@@ -7,7 +7,6 @@ import tomli_w
 
 from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.base.sealed_toml import without_none
-from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds
@@ -20,7 +19,7 @@ from fastlloyd.reports.facts import said as words
 from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.plan_facts import cautions
 from fastlloyd.reports.run_result import BOUNDS, RunResult
-from fastlloyd.reports.statement import mechanism_statement
+from fastlloyd.reports.statement import gaussian_parameters, mechanism_statement
 
 FOUND = "Bounds found with differential privacy"  # how every such file begins
 
@@ -130,7 +129,7 @@ def both_stages(
     known = {name: mine[name] for name in ("outer_range", "rounds", "mechanism_digest")}
     return said | {
         "epsilon": epsilon,
-        "mu": mu_from_squared(whole.mu_squared),
+        **gaussian_parameters(whole.mu_squared),
         "delta_accounted": whole.get_delta(epsilon),
         "n_rounds": len(first.rounds) + len(m.rounds),
         "bounds": {

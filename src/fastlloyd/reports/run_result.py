@@ -5,6 +5,7 @@ The guarantee covers all files of a result, except a picture with records.
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -58,6 +59,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     unconfirmed : clients of the last round that did not confirm that they got the same result.
     doubtful : rounds, from 1, whose sums cannot come from records and the planned noise.
     cautions : further sentences for the privacy statement.
+    day : day on which the run ended, as YYYY-MM-DD in UTC.
     """
 
     mechanism: AnyRun
@@ -66,6 +68,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     unconfirmed: tuple[str, ...] = ()
     doubtful: tuple[int, ...] = ()
     cautions: tuple[str, ...] = ()
+    day: str = msgspec.field(default_factory=lambda: datetime.now(UTC).date().isoformat())
 
     @property
     def leaks(self) -> tuple[str, ...]:
@@ -134,7 +137,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         if self.plan is not None:
             said["federated"]["unconfirmed"] = list(self.unconfirmed)
         finite: dict[str, Any] = finite_or_none(said)
-        return finite
+        return {"day": self.day} | finite
 
     def found(self) -> dict[str, Any]:
         """Return the findings for programs, without the privacy statement."""

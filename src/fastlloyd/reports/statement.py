@@ -2,12 +2,14 @@
 people.
 """
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 
 from fastlloyd._version import __version__
 from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.precision import exact, round_up, working_precision
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan
@@ -33,6 +35,7 @@ from fastlloyd.reports.plan_facts import (
 )
 
 STATEMENT_VERSION = 2
+_BITS = 200  # of precision
 
 
 class PrivacyStatement(dict[str, Any]):
@@ -74,25 +77,25 @@ def _stated(m: AnyRun, *, federated: bool) -> dict[str, Any]:
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
     content = {
-        "statement_version": STATEMENT_VERSION,
-        "fastlloyd_version": __version__,
         "private": private,
-        "covers": COVERS_RUN,
-        "mechanism": m.name,
-        "noise": Fact.of(f"noise_{m.noise.value}"),
         "epsilon": m.epsilon if private else None,
         "delta": m.delta if private else None,
-        "delta_slack": m.delta_slack,
-        "mu": mu_from_squared(accountant.mu_squared) if gaussian else None,
-        "pure_epsilon": float(accountant.pure_epsilon) if private and not gaussian else None,
-        # by the second route, integration
-        "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
-        "neighboring_relation": m.neighboring_relation.value,
         "unit_of_protection": (
             Fact.of("one_record")
             if m.persons is None
             else whole_person(m.persons, federated=federated)
         ),
+        "neighboring_relation": m.neighboring_relation.value,
+        "covers": COVERS_RUN,
+        **(gaussian_parameters(accountant.mu_squared) if gaussian else {"mu": None, "rho": None}),
+        "pure_epsilon": float(accountant.pure_epsilon) if private and not gaussian else None,
+        "delta_slack": m.delta_slack,
+        # by the second route, integration
+        "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
+        "mechanism": m.name,
+        "noise": Fact.of(f"noise_{m.noise.value}"),
+        "fastlloyd_version": __version__,
+        "statement_version": STATEMENT_VERSION,
         **({} if m.persons is None else {"persons": msgspec.structs.asdict(m.persons)}),
         "n_rounds": len(m.rounds),
         "n_records_cap": m.n_records,
@@ -108,6 +111,20 @@ def _stated(m: AnyRun, *, federated: bool) -> dict[str, Any]:
         "mechanism_digest": m.digest.hex(),
     }
     return dict(worded(content, m.unit))
+
+
+def gaussian_parameters(mu_squared: Fraction) -> dict[str, float]:
+    """Return mu of mu-GDP and rho of rho-zCDP of a run with Gaussian noise, both rounded up.
+
+    mu^2 / 2 = rho for Gaussian noise (Bun and Steinke 2016, proposition 1.6).
+
+    mu_squared : square of mu.
+    """
+    with working_precision(_BITS) as mp:
+        return {
+            "mu": mu_from_squared(mu_squared),
+            "rho": round_up(exact(mp, mu_squared) / 2),
+        }
 
 
 def _units(m: AnyRun) -> dict[str, Fact]:

@@ -8,6 +8,7 @@ cautions, and the number of clients in the last sum. All other entries are left 
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -33,6 +34,8 @@ from fastlloyd.reports.statement import (
 TOLERANCE = 1e-6  # relative, of what is worked out in floating point on another machine
 # sentences, which another version may word otherwise; and what a run found out
 _NOT_COMPARED = {"fastlloyd_version", "outside_the_guarantee", "cautions", "protected", "units"}
+
+_ADDED = {"rho"}  # entries that files of earlier versions lack
 
 
 class SealedSettings(NamedTuple):
@@ -210,7 +213,7 @@ def _compare(source: str, field: str, said: Any, found: Any) -> None:
         if not isinstance(said, dict):
             raise _contradiction(source, field or "all", said, "a table")
         for name, value in found.items():
-            if name not in _NOT_COMPARED:
+            if name not in _NOT_COMPARED and (name in said or name not in _ADDED):
                 inner = f"{field}.{name}" if field else name
                 if name not in said:
                     raise _contradiction(source, inner, None, value)
@@ -287,6 +290,10 @@ def _are_clients(value: Any, sealed: SealedSettings) -> bool:
     return isinstance(value, list) and all(one in names for one in value)
 
 
+def _is_day(value: Any, _: SealedSettings) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value) is not None
+
+
 def _is_name(value: Any, _: SealedSettings) -> bool:
     return value is None or (isinstance(value, str) and NAME.fullmatch(value) is not None)
 
@@ -306,4 +313,5 @@ _FINDINGS: Final[dict[tuple[str, str], Callable[[Any, SealedSettings], bool]]] =
     ("", "not_found"): _are_features,
     ("federated", "unconfirmed"): _are_clients,
     ("", "data_set"): _is_name,
+    ("", "day"): _is_day,
 }

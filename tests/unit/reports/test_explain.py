@@ -186,7 +186,7 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(
     m = mechanism(algorithm, neighboring_relation=relation, count_bits=2)
     statement = mechanism_statement(m)
     assert set(statement) == {
-        "statement_version", "fastlloyd_version", "private", "covers", "mechanism", "noise", "epsilon", "delta", "delta_slack", "mu",
+        "statement_version", "fastlloyd_version", "private", "covers", "mechanism", "noise", "epsilon", "delta", "delta_slack", "mu", "rho",
         "pure_epsilon", "delta_accounted", "neighboring_relation", "unit_of_protection", "n_iterations", "n_rounds",
         "iterations_and_rounds", "n_clusters",
         "n_records_cap", "features", "rounds", "loss_estimate", "units", "protected",
@@ -226,6 +226,16 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(
         assert ("replacement" in row["sensitivities_are_for"]) == (
             relation is NeighboringRelation.REPLACE_ONE
         )
+
+
+@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD], ids=lambda a: a.name)
+def test_rho_and_mu_describe_the_same_gaussian_noise(algorithm: Algorithm) -> None:
+    m = mechanism(algorithm)
+    statement = mechanism_statement(m)
+    rho, mu_squared = Fraction(statement["rho"]), m.accountant().mu_squared
+    assert rho >= mu_squared / 2  # rounded up, to the nearest float
+    assert Fraction(math.nextafter(statement["rho"], 0)) < mu_squared / 2
+    assert statement["rho"] * 2 == pytest.approx(float(statement["mu"]) ** 2, rel=1e-12)
 
 
 def test_a_run_without_noise_is_stated_not_private_and_claims_nothing() -> None:
