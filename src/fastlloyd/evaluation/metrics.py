@@ -74,8 +74,8 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
     """Return the mean squared Euclidean distance between centroids and reference centroids.
 
     They are matched one to one so that the mean is smallest (Hungarian algorithm). So the order of
-    the rows does not matter. The result is exact, without noise. So it is NEVER private if the
-    reference was computed from records, for example by k-means++.
+    the rows does not matter. Exact on raw data, NEVER private if the reference was computed from
+    records, for example by k-means++.
 
     centroids, reference : (n_clusters, n_features), real and finite.
 

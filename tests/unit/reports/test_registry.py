@@ -36,13 +36,14 @@ authors = ["A. Nurse"]
 name = "Hospital North"
 type = "Nonprofit"
 """
+keys = st.from_regex(r"[a-z]+_[a-z_]+", fullmatch=True)  # no word that YAML reads as a value
 scalars = (
     st.text() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 )
 trees = st.recursive(
-    st.dictionaries(st.from_regex(r"[a-z_]+", fullmatch=True), scalars, min_size=1),
+    st.dictionaries(keys, scalars, min_size=1),
     lambda inner: st.dictionaries(
-        st.from_regex(r"[a-z_]+", fullmatch=True),
+        keys,
         inner | st.lists(scalars, min_size=1) | st.lists(inner, min_size=1),
         min_size=1,
     ),

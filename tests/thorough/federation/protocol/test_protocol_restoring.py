@@ -441,7 +441,7 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
             changed(AllReady, signatures=ALL_READY.signatures[:1] + (bytes(64),) * 3),
         ),
         (
-            "entry 6 of .*, AllReady, .* expected the 4 that share keys",
+            "entry 6 of .*, AllReady, .* expected all 4 that share keys",
             changed(AllReady, signatures=()),
         ),
         (
