@@ -1,12 +1,8 @@
 """`fastlloyd recipe` and the option --recipe, from a hospital's table to a result."""
 
 import csv
-import os
-import pty
-import select
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -23,6 +19,7 @@ from fastlloyd.records.recipe.here import LAYOUT
 from fastlloyd.records.recipe.keys import KEYS
 from fastlloyd.records.recipe.rows import Using
 from fastlloyd.testing import SeededNoise, repeatable_noise
+from questions import answered
 
 EXAMPLES = Path(__file__).parents[2] / "examples/hospital"
 RECIPE = str(EXAMPLES / "recipe.toml")
@@ -195,51 +192,27 @@ def test_every_key_of_a_recipe_is_the_name_of_an_option() -> None:
     assert {*LAYOUT, "unit_column", "dataset"} <= names
 
 
-def answer(master: int, answers: list[str], process: "subprocess.Popen[bytes]") -> str:
-    """Give the answers one by one, each when the program waits, and return what it printed."""
-    shown, left, deadline = "", list(answers), time.monotonic() + 120
-    while time.monotonic() < deadline:
-        ready, _, _ = select.select([master], [], [], 0.3)
-        if ready:
-            try:
-                part = os.read(master, 4096)
-            except OSError:
-                break
-            shown += part.decode()
-        elif left and shown.rstrip().endswith(":"):
-            os.write(master, (left.pop(0) + "\n").encode())
-            shown += "\0"
-        elif process.poll() is not None:
-            break
-    return shown
-
-
 @pytest.mark.usefixtures("table")
 def test_questions_at_a_terminal_make_a_recipe(here: Path) -> None:
-    master, slave = pty.openpty()
+    answers = iter([
+        '"k.A.', "k.A.,-",  # half a quotation, and then words for missing cells
+        "everybody", "person",
+        "one", "1_0", "1",  # epsilon: no number, two figures, and then one
+        "Patienten-ID", "patient",
+        "2,500", "2500",
+        "mean",
+        "-",  # date
+        "v", "m = 0, w = 1", "0.1",
+        "n", "110, 0", "0, 110",  # bounds the wrong way round, and then right
+        "l", "0,2, 15", "0.2, 15", "1",  # a decimal comma, and then a point
+        "l", "0.3, 400", "bound", "3",
+        "-",  # ward
+        "3",
+    ])  # fmt: skip
     command = [sys.executable, "-m", "fastlloyd", "recipe", "new", "hospital.csv"]
-    process = subprocess.Popen(command, cwd=here, stdin=slave, stdout=slave, stderr=slave)
-    os.close(slave)
-    shown = answer(
-        master,
-        [
-            '"k.A.', "k.A.,-",  # half a quotation, and then words for missing cells
-            "everybody", "person",
-            "one", "1_0", "1",  # epsilon: no number, two figures, and then one
-            "Patienten-ID", "patient",
-            "2,500", "2500",
-            "mean",
-            "-",  # date
-            "v", "m = 0, w = 1", "0.1",
-            "n", "110, 0", "0, 110",  # bounds the wrong way round, and then right
-            "l", "0,2, 15", "0.2, 15", "1",  # a decimal comma, and then a point
-            "l", "0.3, 400", "bound", "3",
-            "-",  # ward
-            "3",
-        ],
-        process,
-    )  # fmt: skip
-    assert process.wait(60) == 0, shown
+    code, shown = answered(command, here, lambda _: next(answers))
+    assert code == 0, shown
+    assert next(answers, None) is None
     recipe = Recipe.load(here / "recipe.toml")
     assert [each.key for each in recipe.features] == [
         "Geschlecht", "Alter", "Kreatinin (mg/dl)", "CRP (mg/l)",

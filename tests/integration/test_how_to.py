@@ -21,6 +21,7 @@ from fastlloyd.cli.failures import run
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.reports import pictures
 from ports import free_address
+from questions import answered
 
 # bounds that noise finds leave out about 2 % of the records, so it may warn by chance
 pytestmark = pytest.mark.filterwarnings("ignore::fastlloyd.errors.ClippedRecordsWarning")
@@ -29,7 +30,11 @@ DOCS = ROOT / "docs"
 ALL_PAGES = sorted(
     path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *DOCS.glob("**/*.md")]
 )
-PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md")))]
+PAGES = [
+    "tutorial.md",
+    "tutorial-sites.md",
+    *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md"))),
+]
 # here: about other programs' settings; for people at several machines; with packages that are not
 # here
 NOTHING_TO_TYPE = {
@@ -131,6 +136,7 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
     out, for their columns depend on it.
     """
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(pictures, "draw", drawn_once)
     port = free_address().rpartition(":")[2]
@@ -148,13 +154,30 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
             assert all(number in printed.split("\n") for number in shown), block
         elif language == "toml":
             Path(block.partition("\n")[0].removeprefix("# ")).write_text(block)
+        elif language == "console" and "\n\n" in block:
+            _answer(block, tmp_path)
         elif language == "console":
             printed = _type(block, monkeypatch, capsys)
         elif page not in NOTHING_TO_TYPE:
             said = "".join(
-                line for line in block.splitlines(keepends=True) if line[0] not in "┏┃┡│└"
+                line
+                for line in block.splitlines(keepends=True)
+                if not line.startswith((*"┏┃┡│└", "  ", "cluster "))
             )
             assert _words(said) in _words(printed), block
+
+
+def _answer(block: str, folder: Path) -> None:
+    """Give a command the answers of a block, and compare the whole screen with it."""
+    command, _, screen = block.partition("\n")
+    left = iter(screen.splitlines())
+    words = shlex.split(command.removeprefix("$ fastlloyd "))
+
+    def reply(question: str) -> str:
+        return next(line.removeprefix(question) for line in left if line.startswith(question))
+
+    run_here = [sys.executable, "-m", "fastlloyd", *words]
+    assert answered(run_here, folder, reply) == (0, screen)
 
 
 def test_the_first_block_of_the_readme_runs_in_a_clone(
@@ -213,6 +236,12 @@ def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     commands = COMMAND.findall(block.replace("\\\n", ""))
     assert len(commands) == block.count("$ ")
     for variables, program, arguments, expected in commands:
+        if program == "python" and arguments.startswith("examples/"):
+            made = subprocess.run(
+                [sys.executable, *shlex.split(arguments)], check=True, capture_output=True
+            )
+            assert made.stdout.decode() == expected
+            continue
         if program == "python":
             assert INSTALL.fullmatch(arguments), "only what was installed already"
             continue
