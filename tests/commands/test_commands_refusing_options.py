@@ -39,7 +39,7 @@ def test_settings_of_the_papers_algorithms_are_refused_where_momentlloyd_runs(
 ) -> None:
     refused(
         fastlloyd(*command, *PUBLIC, *option),
-        f"{option[0].lstrip('-')} has no effect: momentlloyd plans by itself",
+        f"{option[0].lstrip('-')} has no effect: momentlloyd chooses its own settings",
     )
 
 

@@ -17,7 +17,7 @@ from fastlloyd.errors import FastLloydError
 
 COMMANDS = {
     "fit": "Cluster the records of one organisation with differential privacy.",
-    "simulate": "Deal records to clients by chance and run the clients together in this process.",
+    "simulate": "Deal records to clients at random and run the clients together in this process.",
     "advise": ("Forecast the error, noise and bytes of a run, from public numbers only."),
     "assign": "Label your records by the nearest centroid of a result: NOT PRIVATE.",
     "bounds": "Make files of public bounds.",

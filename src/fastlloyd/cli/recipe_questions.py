@@ -113,7 +113,7 @@ def _until_right(column: "ColumnLook", way: str, per_person: str | None) -> dict
         table = _ASKED[way](column)
         if column.has_gaps:
             typer.echo(
-                'Some cells are missing. A gap counts as: a number, "middle", "drop", "refuse"'
+                'Some cells are missing. Each counts as: a number, "middle", "drop", "refuse"'
             )
             table["missing"] = _plain(typer.prompt("missing"))
         if per_person is not None:

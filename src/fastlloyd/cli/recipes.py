@@ -227,7 +227,7 @@ def bounds_of(
         return stated(bounds)
     if bounds is not None:
         raise PlanError(
-            f"bounds and ranges stand in the recipe, with each feature; leave out {option}",
+            f"the recipe already has bounds or ranges, with each feature; leave out {option}",
             field="bounds",
         )
     return RecipeFeatures(recipe.features)

@@ -335,6 +335,8 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
 def _found_before(folder: Path, privacy: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored result in the form of `RunResult.found`.
 
+    privacy : privacy statement of the result.
+
     Raises an error if files are missing, or do not belong together.
     """
     if (folder / BOUNDS).is_file():

@@ -49,7 +49,7 @@ def stated_parameters(model: BaseEstimator, recipe: Any) -> dict[str, Any]:
     for name in ("bounds", "value_range"):
         if given[name] is not None:
             raise PlanError(
-                f"{name} and recipe are both given; bounds stand in the recipe, with each feature:"
+                f"{name} and recipe are both given; the recipe has the bounds of each feature:"
                 f" leave out {name}",
                 field=name,
             )

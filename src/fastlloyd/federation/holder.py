@@ -213,7 +213,7 @@ class HoldersLedger:
                 " where that ledger is, or bring it back"
             )
         return (
-            f"there is no ledger {self.path}; bring back its newest copy, or name its place with"
+            f"there is no ledger {self.path}; bring back its newest copy, or name its path with"
             f" --ledger or {VARIABLE}. If no run was ever counted in it, pass --new-dataset (in"
             " Python fastlloyd.dataset(..., new=True)) to make one"
         )
@@ -260,7 +260,7 @@ class HoldersLedger:
     def _unusable(self, error: OSError) -> StateError:
         why = error.strerror or type(error).__name__
         return StateError(
-            f"the ledger {self.path} cannot be used ({why}); name another place with --ledger or"
+            f"the ledger {self.path} cannot be used ({why}); name another path with --ledger or"
             f" {VARIABLE}"
         )
 

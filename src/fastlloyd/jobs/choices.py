@@ -36,8 +36,8 @@ MISSING: Final = "missing-setting"
 NEEDS_BOUNDS = (
     "bounds is missing: state the smallest and largest value that each column can have, from public"
     " knowledge (`fastlloyd bounds template` makes a form; `fastlloyd recipe new` makes one for"
-    " tables with text, dates or gaps); with bounds from-data they are taken from the data: NOT"
-    " PRIVATE"
+    " tables with text, dates or missing cells); with bounds from-data they are taken from the"
+    " data: NOT PRIVATE"
 )
 
 

@@ -49,7 +49,7 @@ def _folder(data: str) -> Path:
     if is_address(data):
         raise StateError(
             f"{data} is on another machine, so no file with the fingerprints of your records can be"
-            f" kept beside it; {OPTION}",
+            f" kept next to it; {OPTION}",
             field="fingerprints",
         )
     if is_pattern(data):
@@ -59,7 +59,7 @@ def _folder(data: str) -> Path:
     if is_other or is_stream(str(path)):
         raise StateError(
             f"{data} is a pipe or a device, so no file with the fingerprints of your records can be"
-            f" kept beside it; {OPTION}",
+            f" kept next to it; {OPTION}",
             field="fingerprints",
         )
     return path.parent

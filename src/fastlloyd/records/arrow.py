@@ -200,7 +200,10 @@ class ArrowRecords(Reader):
 
 @contextmanager
 def errors(source: str, what: str) -> Iterator[None]:
-    """Convert errors of pyarrow to DataError, because their words may quote cells."""
+    """Convert errors of pyarrow to DataError, because their words may quote cells.
+
+    what : name of the format in messages.
+    """
     try:
         yield
     except DataError:

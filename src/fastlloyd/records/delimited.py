@@ -180,7 +180,7 @@ class DelimitedFile(Reader):
         return coming, parser, rows
 
     def _parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
-        """Yield further chunks as `ArrowText.parsed` does, if Arrow is installed.
+        """Yield the chunks in `coming` as `ArrowText.parsed` does, if Arrow is installed.
 
         Otherwise the numbers are None. In a table of one column Arrow is not used, because blank
         lines have a meaning there.
@@ -313,7 +313,9 @@ class DelimitedFile(Reader):
 
 def _remedy(cell: str, way_out: str) -> str:
     """Return advice for a cell that is not a number. It depends on the kind of text and does not
-    show it.
+    show the text.
+
+    way_out : words for what else the user may do.
     """
     if cell.strip().lower() in _ANSWERS:
         return f"write yes and no, or true and false, as 1 and 0, or {way_out}"

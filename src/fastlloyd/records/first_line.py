@@ -146,7 +146,7 @@ def shape_fault(lines: Sequence[tuple[int, list[str]]]) -> str:
         return ""
     return (
         f"the first line has {len(first)} cell(s) and the lines from line {others[0][0]} have"
-        f" {width}, so it is no header of them; if a title stands above the table, delete it or"
+        f" {width}, so it is not their header; if there is a title above the table, delete it or"
         f" pass --skip-lines {others[0][0] - 1}"
     )
 

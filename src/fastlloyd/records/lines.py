@@ -96,7 +96,10 @@ def _read(stream: _Stream | _Decoded, size: int) -> bytes:
 
 
 def without_lines(coming: Iterator[bytes], n: int) -> Iterator[bytes]:
-    """Yield chunks of whole lines without the first n lines."""
+    """Yield chunks of whole lines without the first n lines.
+
+    coming : the chunks, from the first line on.
+    """
     for chunk in coming:
         if not n:
             yield chunk
@@ -135,14 +138,14 @@ class RowSplitter:
         )
 
     def every(self, coming: Iterator[bytes]) -> Iterator[Row]:
-        """Yield the rows of all chunks. Raises DataError if the text is not UTF-8, or if a line
-        cannot be split into cells.
+        """Yield the rows of all chunks in `coming`. Raises DataError if the text is not UTF-8, or
+        if a line cannot be split into cells.
         """
         for chunk in coming:
             yield from self.of(chain([chunk], coming))
 
     def of(self, coming: Iterator[bytes]) -> Iterator[Row]:
-        """Return the rows of the next chunk. A header may need the chunk after it.
+        """Return the rows of the next chunk in `coming`. A header may need the chunk after it.
 
         Raises DataError if the text is not UTF-8, or if a line cannot be split into cells.
         """

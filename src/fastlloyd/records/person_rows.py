@@ -21,7 +21,7 @@ from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import Table, ids_of
 
 GAP = (
-    "a person has no value in any row; fill one in, or agree on what stands for a gap: missing ="
+    "a person has no value in any row; fill one in, or agree on what replaces it: missing ="
     ' a number, "middle" or "drop"'
 )
 

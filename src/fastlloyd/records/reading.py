@@ -171,7 +171,7 @@ def _check_no_lake(paths: Iterable[str]) -> None:
         for (folder, log), found in zip(asked, several.map(_has_log, asked), strict=True):
             if found:
                 raise DataError(
-                    f"{folder}: this is a table of {_LOGS[log]}, whose files also hold deleted"
+                    f"{folder}: this is a table of {_LOGS[log]}, whose files also contain deleted"
                     " records, and some records twice; write its present records to a separate"
                     " folder"
                 )

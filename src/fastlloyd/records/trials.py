@@ -269,6 +269,8 @@ def begun(
 ) -> tuple[Iterator[bytes], RowSplitter]:
     """Return the chunks of a file without the lines to skip, and a splitter that makes rows of
     these chunks.
+
+    coming : chunks of the file from its beginning.
     """
     splitter = RowSplitter(
         path, reading.separator, line=layout.skip_lines, has_header=layout.header != NO

@@ -125,7 +125,7 @@ def stored_statement(folder: Path, sealed: SealedSettings) -> PrivacyStatement:
     said = _json(path)
     if not isinstance(said, dict) or said.get("mechanism_digest") != sealed.mechanism.digest.hex():
         raise DataError(
-            f"{path} is not the privacy statement of the settings beside it; keep the"
+            f"{path} is not the privacy statement of the settings next to it; keep the"
             " files of a result together"
         )
     n = None if sealed.plan is None else _n_included(folder / ROUNDS, sealed.plan)
@@ -192,7 +192,7 @@ def _n_included(path: Path, plan: Plan) -> int:
         is_possible = False
     if not is_possible:
         raise DataError(
-            f"{path} does not belong to the plan beside it; keep the files of a result together"
+            f"{path} does not belong to the plan next to it; keep the files of a result together"
         )
     return len(included)
 
@@ -206,8 +206,10 @@ def _json(path: Path) -> Any:
 
 
 def _compare(source: str, field: str, said: Any, found: Any) -> None:
-    """Raise DataError for the first entry of the stored statement that differs from the
-    settings.
+    """Raise DataError for the first entry of the stored statement that differs from the settings.
+
+    field : path of the entry, or "" for the whole statement.
+    said, found : stored entry, and the entry that follows from the settings.
     """
     if isinstance(found, dict):
         if not isinstance(said, dict):

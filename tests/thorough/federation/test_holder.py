@@ -475,7 +475,7 @@ def test_a_ledger_that_cannot_be_made_is_refused_in_a_sentence(
     refused(
         outcome,
         f"the ledger {here / 'file' / 'ledger.store'} cannot be used",
-        "name another place with --ledger or FASTLLOYD_LEDGER",
+        "name another path with --ledger or FASTLLOYD_LEDGER",
     )
 
 

@@ -60,7 +60,7 @@ def test_a_mechanism_has_the_fields_and_the_budget_of_its_settings(algorithm: An
         (
             {"algorithm": MOMENTLLOYD, "n_iterations": 3},
             PlanError,
-            "n_iterations has no effect: momentlloyd plans by itself",
+            "n_iterations has no effect: momentlloyd chooses its own settings",
         ),
         (
             {"algorithm": MOMENTLLOYD, "min_count": Fraction(1)},

@@ -51,6 +51,8 @@ def guarded(wrong: str) -> Iterator[None]:
     """Context manager that turns an exception of a user's code into a PlanError.
 
     Errors of fastlloyd, and Ctrl-C, pass unchanged.
+
+    wrong : beginning of the message of the PlanError.
     """
     with _interrupts() as pressed:
         try:

@@ -152,6 +152,8 @@ def _session(
     One of these facts is `busy`, the share of the processes' time that clustering and measures
     took.
 
+    workers : number of processes.
+    started, clock : time at which the call began, UTC, and the clock's seconds then.
     reports : for each trial, seconds of preparation, and seconds of clustering and measures.
     """
     seconds = time.perf_counter() - clock

@@ -201,7 +201,9 @@ class Pool:
             self._start()
 
     def _give_up(self, suspect: Trial, why: str) -> Iterator[Report]:
-        """Fail a trial. If no trial of its set has ever ended, fail all trials of the set."""
+        """Fail the trial `suspect`, for the reason `why`. If no trial of its data set has ever
+        ended, fail all trials of the set.
+        """
         kept = []
         for trial in self._schedule.drop(suspect.dataset):
             if trial is suspect or suspect.dataset not in self._reported:

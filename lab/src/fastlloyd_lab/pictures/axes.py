@@ -166,8 +166,8 @@ def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
 
 
 def _apart(places: Sequence[float], labels: Sequence[str]) -> list[int]:
-    """Return the indices of the labels that are kept so that none overlap. The first and the last
-    label are always kept.
+    """Return the indices of the labels that are kept so that none overlap. `places` has the
+    positions of their middles in inches. The first and the last label are always kept.
     """
     halves = [width(label, TICK) / 2 + _APART / 2 for label in labels]
     return _kept(len(labels), lambda i, j: abs(places[i] - places[j]) < halves[i] + halves[j])

@@ -135,6 +135,9 @@ def _curves(summaries: Summaries, dataset: DataSet, measure: Quantity) -> Curves
 def _foot(summaries: Summaries, curves: Sequence[Curves], without: Sequence[str]) -> list[str]:
     """Return the notes below a figure: the source of its numbers, and the values that cannot be
     seen.
+
+    curves : content of the panels.
+    without : names of the data sets without a panel.
     """
     listed = [
         (

@@ -36,7 +36,7 @@ StoreFile = Annotated[
     Path | None,
     typer.Option(
         "--store",
-        help="File in which the server keeps its runs. Default: NAME.store beside the identity.",
+        help="File in which the server keeps its runs. Default: NAME.store next to the identity.",
         metavar="FILE",
     ),
 ]

@@ -64,7 +64,7 @@ def simulate(
     max_clients_per_person: MaxClientsPerPerson = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
-    """Deal records to clients by chance and run the clients together in this process, message by
+    """Deal records to clients at random and run the clients together in this process, message by
     message.
     """
     from fastlloyd.base.problems import Faults

@@ -134,7 +134,7 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if text.startswith(PRIVATE_HEADING):
             raise IdentityError(
                 f"{source} is a private identity, which must not leave its owner; give the public"
-                " file that `fastlloyd keygen` made beside it, NAME.public.toml"
+                " file that `fastlloyd keygen` made next to it, NAME.public.toml"
             )
         try:
             public = from_toml(text, cls, source)

@@ -162,7 +162,13 @@ def _builder(
     begins: datetime,
     ends: datetime,
 ) -> x509.CertificateBuilder:
-    """Return a certificate in this project's form, not yet signed."""
+    """Return a certificate in this project's form, not yet signed.
+
+    name : name of the owner.
+    stated : extensions of the certificate.
+    key : public TLS key.
+    begins, ends : first and last moment at which it is valid, UTC.
+    """
     builder = x509.CertificateBuilder(
         issuer_name=subject(name),
         subject_name=subject(name),

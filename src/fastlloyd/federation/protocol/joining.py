@@ -244,7 +244,7 @@ class Joining(Secret):
         elif not key_set.follows(before):
             raise RemoteProtocolError(
                 "a further Deal must name some but not all of the clients of the Deal before it,"
-                " with the same keys, and must have a higher number of attempt"
+                " with the same keys, and must have a higher attempt number"
             )
         self._late.add(before.digest)
 

@@ -86,7 +86,11 @@ class Run:
         return tuple(sorted((*self.charged, *(self.uncharged if self.is_open else ()))))
 
     def end(self, outcome: Outcome, reason: str = "") -> RunEnded:
-        """Return the event that ends this run, and releases the exchanges that were not charged."""
+        """Return the event that ends this run, with or without a result, and releases the exchanges
+        that were not charged.
+
+        reason : reason for an end without a result.
+        """
         line = printable(" ".join(reason.split()))
         return RunEnded(run_id=self.run_id, outcome=outcome, reason=line, released=self.uncharged)
 

@@ -209,6 +209,9 @@ async def _greet(distributed: Any, url: str) -> None:
     """Raise an error unless a scheduler answers in time.
 
     A Dask client would wait forever for a scheduler that is silent.
+
+    distributed : the module `distributed`.
+    url : address of the scheduler.
     """
     arguments = distributed.Security().get_connection_args("client")
     async with asyncio.timeout(_PATIENCE):

@@ -63,8 +63,8 @@ class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
         for name, value in settings.items():
             if value is not None:
                 raise PlanError(
-                    f"{name} has no effect: {self.name} plans by itself; leave it out, or name an"
-                    " algorithm of the paper, such as fastlloyd"
+                    f"{name} has no effect: {self.name} chooses its own settings; leave {name}"
+                    " out, or name an algorithm of the paper, such as fastlloyd"
                 )
 
     def varied(self, **fields: object) -> Self:

@@ -91,7 +91,7 @@ def _ends_faults(given: Mapping[str, Any], name: str) -> Faults:
     form = '["2023-01-01", "2023-12-31"]' if of_dates else "[0, 110]"
     for way in ("values", "categories"):
         if way in given:
-            yield (name, f"{name!r} has no place beside {way}, which has its own; leave {name} out")
+            yield (name, f"{name!r} has no effect, because {way} has its own; leave {name} out")
             return
     if not isinstance(bounds, list | tuple) or len(bounds) != 2:
         yield name, f"{name!r} is {shown(bounds)}; expected two ends, such as {form}"

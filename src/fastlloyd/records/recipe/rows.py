@@ -114,7 +114,11 @@ class Using:
     def order_days(
         self, cells: Mapping[str, ColumnCells], where: Callable[[int], str]
     ) -> list[FloatArray]:
-        """Return the days that order the rows of a person, as a list of one array, or []."""
+        """Return the days that order the rows of a person, as a list of one array, or [] if no date
+        orders them.
+
+        cells, where : as in `numbers`.
+        """
         by = [each for each in self.features if each.key == self.order]
         return [self._known(each, way_of(each), cells, where).values for each in by]
 
@@ -184,7 +188,7 @@ class Using:
 
 
 GAP = (
-    "the cell is missing; fill it in, or agree on what stands for a gap: missing = a number,"
+    "the cell is missing; fill it in, or agree on what replaces it: missing = a number,"
     ' "middle" or "drop"'
 )
 _REMEDY: Mapping[str | None, str] = {

@@ -166,7 +166,7 @@ class Turns:
         self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]"
     ) -> Callable[[], None]:
         """Call `work`, unless `close` was called before. Return the call that the loop still has to
-        make.
+        make: `then` with the result, and the end of `done`.
         """
         if self._is_closed:
             return lambda: self._resolve(done)
