@@ -83,14 +83,16 @@ def load_text(path: Path) -> str:
     """
     try:
         with path.open("rb") as opened:
-            return decoded(
-                opened.read(MAX_BYTES + 1),
-                path,
-                "pass a file that fastlloyd wrote, such as plan.toml",
-            )
+            return text_of(opened.read(MAX_BYTES + 1), path)
     except OSError as error:
         why = f"({error.strerror}){whose(path)}"
         raise PlanError(f"{path} cannot be read {why}", code=UNREADABLE_FILE) from None
+
+
+def text_of(content: bytes, path: Path) -> str:
+    """Return the text of a document's file from its content. Raises PlanError."""
+    try:
+        return decoded(content, path, "pass a file that fastlloyd wrote, such as plan.toml")
     except ValueError as error:
         raise PlanError(str(error), code=WRONG_FILE) from None
 

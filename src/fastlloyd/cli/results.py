@@ -45,6 +45,7 @@ from fastlloyd.reports.run_result import (
     UNFINISHED,
     RunResult,
 )
+from fastlloyd.reports.stored_files import StoredFiles
 from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.stored_statement import SealedSettings, stored_statement
 
@@ -318,32 +319,32 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
     if folder is None or not holds_run(folder, plan):
         return None
     try:
-        privacy = stored_statement(folder, SealedSettings(plan.mechanism, plan))
-        rounds = msgspec.json.decode((folder / ROUNDS).read_bytes())
+        files = StoredFiles.read(folder)
+        privacy = stored_statement(files, SealedSettings(plan.mechanism, plan))
         return {
             "private": privacy["private"],
-            **_found_before(folder, privacy),
+            **_found_before(files, privacy),
             "leaks": privacy["taken_from_the_data"],
             "privacy": privacy,
-            "rounds": rounds,
+            "rounds": files.json(ROUNDS),
             "files": [str(path) for path in files_there(folder)],
         }
     except (OSError, ValueError, KeyError, TypeError, DataError, PlanError):
         return None
 
 
-def _found_before(folder: Path, privacy: Mapping[str, Any]) -> dict[str, Any]:
+def _found_before(files: StoredFiles, privacy: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored result in the form of `RunResult.found`.
 
     privacy : privacy statement of the result.
 
     Raises an error if files are missing, or do not belong together.
     """
-    if (folder / BOUNDS).is_file():
+    if BOUNDS in files.contents:
         return {
-            "bounds": tomllib.loads((folder / BOUNDS).read_text())["bounds"],
+            "bounds": tomllib.loads(files.contents[BOUNDS].decode())["bounds"],
             "not_found": privacy["not_found"],
         }
-    StoredResult.read(folder)  # that centroids and settings belong together
-    exact: dict[str, Any] = msgspec.json.decode((folder / EXACT).read_bytes())
+    StoredResult.of(files)  # that centroids and settings belong together
+    exact: dict[str, Any] = msgspec.json.decode(files.contents[EXACT])
     return {name: value for name, value in exact.items() if name != MARK}

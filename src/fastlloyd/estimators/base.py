@@ -47,7 +47,7 @@ from fastlloyd.reports.facts import said, sentence
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.plan_facts import cautions
-from fastlloyd.reports.stored_result import StoredResult
+from fastlloyd.reports.stored_result import StoredResult, files_of
 from fastlloyd.reports.stored_statement import SealedSettings, stored_statement
 
 try:
@@ -127,16 +127,16 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
         complete result, or is the result of another algorithm.
         """
         path = Path(folder)
-        stored = StoredResult.read(path)
+        files = files_of(path)
+        stored = StoredResult.of(files)
         m = stored.mechanism
         if m.name != cls._algorithm.name:
             raise DataError(
                 f"{path} is a result of {m.name}, not of {cls._algorithm.name}; load it with the"
                 f" estimator for {m.name}"
             )
-        folder = path if path.is_dir() else path.parent
-        sealed = SealedSettings.read(folder, m, stored.plan)
-        statement = stored_statement(folder, sealed)
+        sealed = SealedSettings.of(files, m, stored.plan)
+        statement = stored_statement(files, sealed)
         using = using_of(None, m.domain)
         names = m.domain.features if using is None else using.names
         has_names = list(names) != numbered(m.n_features)

@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.suggestion import Split
-from fastlloyd.records.files import opened
 from fastlloyd.reports.result import MARK, Cluster
 from fastlloyd.reports.run_result import CENTROIDS, EXACT, MECHANISM, PLAN, mark_of
+from fastlloyd.reports.stored_files import StoredFiles
 
 
 class _Intervals(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,11 +95,16 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
         Raises PlanError if the settings were changed. Raises DataError if files are missing, or the
         centroids do not belong to the settings.
         """
-        table = _table(path)
-        settings = _settings(table.parent)
+        return cls.of(files_of(path))
+
+    @classmethod
+    def of(cls, files: StoredFiles) -> Self:
+        """Return the result in the files of a folder. Raises the errors of `read`."""
+        table = files.folder / EXACT
+        settings = _settings(files)
         plan = settings if isinstance(settings, Plan) else None
         mechanism = settings.clustering if isinstance(settings, Plan) else settings
-        read = _read_exact(table, mechanism.domain)
+        read = _read_exact(table, files.content(EXACT), mechanism.domain)
         _check_mark(table, read.privacy, mechanism)
         radius = read.intervals.radius
         return cls(
@@ -113,10 +117,10 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _table(path: Path) -> Path:
-    """Return the path of the file of exact centroids.
+def files_of(path: Path) -> StoredFiles:
+    """Return the files of a result of clusters.
 
-    path : folder of a result, or a table of centroids in it.
+    path : folder of the result, or a table of centroids in it.
 
     Raises DataError if the path is not a result.
     """
@@ -132,7 +136,7 @@ def _table(path: Path) -> Path:
             f"{table} holds rounded numbers; the exact ones are in {EXACT}, which is"
             " missing; keep the files of a result together"
         )
-    return exact
+    return StoredFiles.read(table.parent)
 
 
 def _check_mark(path: Path, mark: str | None, mechanism: Mechanism) -> None:
@@ -151,27 +155,24 @@ def _check_mark(path: Path, mark: str | None, mechanism: Mechanism) -> None:
         )
 
 
-def _settings(folder: Path) -> Mechanism | Plan:
-    mechanism, plan = folder / MECHANISM, folder / PLAN
-    if mechanism.exists():
-        return read_mechanism(load_text(mechanism), str(mechanism))
-    if plan.exists():
-        return Plan.from_toml(load_text(plan), str(plan))
+def _settings(files: StoredFiles) -> Mechanism | Plan:
+    if MECHANISM in files.contents:
+        return read_mechanism(files.document(MECHANISM), str(files.folder / MECHANISM))
+    if PLAN in files.contents:
+        return Plan.from_toml(files.document(PLAN), str(files.folder / PLAN))
     raise DataError(
-        f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids"
+        f"{files.folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids"
         " mean; keep the files of a result together"
     )
 
 
-def _read_exact(path: Path, domain: Domain) -> _ExactCentroids:
-    with opened(path) as text:
-        try:
-            read = msgspec.json.decode(text.read(), type=_ExactCentroids)
-        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
-            raise DataError(
-                f"{path} is not the {EXACT} of a result: the file has no centroids of named"
-                " features"
-            ) from None
+def _read_exact(path: Path, content: bytes, domain: Domain) -> _ExactCentroids:
+    try:
+        read = msgspec.json.decode(content, type=_ExactCentroids)
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        raise DataError(
+            f"{path} is not the {EXACT} of a result: the file has no centroids of named features"
+        ) from None
     if read.features != domain.features or len(read.intervals.radius or read.features) != len(
         domain.features
     ):

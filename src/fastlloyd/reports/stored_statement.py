@@ -6,21 +6,17 @@ refused. Three things are taken from the stored statement: findings of the run (
 cautions, and the number of clients in the last sum. All other entries are left out.
 """
 
-import json
 import math
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from fastlloyd.base.names import NAME
-from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.private_run import AnyRun
-from fastlloyd.records.files import opened
 from fastlloyd.reports.bounds_result import both_stages
 from fastlloyd.reports.outside import THIS_ESTIMATOR
 from fastlloyd.reports.run_result import BOUNDS_MECHANISM, PRIVACY, ROUNDS, finite_or_none
@@ -30,6 +26,7 @@ from fastlloyd.reports.statement import (
     mechanism_statement,
     plan_statement,
 )
+from fastlloyd.reports.stored_files import StoredFiles
 
 TOLERANCE = 1e-6  # relative, of what is worked out in floating point on another machine
 # sentences, which another version may word otherwise; and what a run found out
@@ -51,11 +48,11 @@ class SealedSettings(NamedTuple):
     first: BoundsMechanism | None = None
 
     @classmethod
-    def read(cls, folder: Path, m: AnyRun, plan: Plan | None) -> Self:
+    def of(cls, files: StoredFiles, m: AnyRun, plan: Plan | None) -> Self:
         """Return all settings of a result: the given ones, and those of the first stage, which are
         read from its file.
 
-        folder : folder of the result.
+        files : files of the result.
         m : settings of the run.
         plan : plan of a federated run, or None.
 
@@ -64,10 +61,10 @@ class SealedSettings(NamedTuple):
         """
         if plan is not None or not isinstance(m, Mechanism) or m.bounds_digest is None:
             return cls(m, plan)
-        source = folder / BOUNDS_MECHANISM
-        first = BoundsMechanism.from_toml(load_text(source), str(source))
+        source = str(files.folder / BOUNDS_MECHANISM)
+        first = BoundsMechanism.from_toml(files.document(BOUNDS_MECHANISM), source)
         sealed = cls(m, first=first)
-        sealed.check(str(source), "keep the files of a result together")
+        sealed.check(source, "keep the files of a result together")
         return sealed
 
     def check(self, source: str, advice: str) -> None:
@@ -111,24 +108,24 @@ class SealedSettings(NamedTuple):
         return found
 
 
-def stored_statement(folder: Path, sealed: SealedSettings) -> PrivacyStatement:
-    """Return the privacy statement of the result in a folder.
+def stored_statement(files: StoredFiles, sealed: SealedSettings) -> PrivacyStatement:
+    """Return the privacy statement of a stored result.
 
-    folder : folder of the result.
-    sealed : settings that are stored in the same folder.
+    files : files of the result.
+    sealed : settings that are stored with them.
 
     Raises DataError if privacy.json is not a privacy statement, or contradicts the settings. The
     message names the entry. Cautions that do not follow from the settings are kept, such as those
     about a picture with records.
     """
-    path = folder / PRIVACY
-    said = _json(path)
+    path = files.folder / PRIVACY
+    said = files.json(PRIVACY)
     if not isinstance(said, dict) or said.get("mechanism_digest") != sealed.mechanism.digest.hex():
         raise DataError(
             f"{path} is not the privacy statement of the settings next to it; keep the"
             " files of a result together"
         )
-    n = None if sealed.plan is None else _n_included(folder / ROUNDS, sealed.plan)
+    n = None if sealed.plan is None else _n_included(files, sealed.plan)
     return _checked(str(path), said, sealed, n)
 
 
@@ -175,12 +172,12 @@ def _checked(
     return PrivacyStatement(_with_findings(source, said, found, sealed))
 
 
-def _n_included(path: Path, plan: Plan) -> int:
+def _n_included(files: StoredFiles, plan: Plan) -> int:
     """Return the number of clients in the last sum.
 
     Raises DataError if `rounds.json` does not belong to a run of the plan.
     """
-    rounds = _json(path)
+    rounds = files.json(ROUNDS)
     try:
         included = rounds[-1]["included"]
         is_possible = (
@@ -192,17 +189,10 @@ def _n_included(path: Path, plan: Plan) -> int:
         is_possible = False
     if not is_possible:
         raise DataError(
-            f"{path} does not belong to the plan next to it; keep the files of a result together"
+            f"{files.folder / ROUNDS} does not belong to the plan next to it; keep the files of a"
+            " result together"
         )
     return len(included)
-
-
-def _json(path: Path) -> Any:
-    with opened(path) as text:
-        try:
-            return json.load(text)
-        except (ValueError, RecursionError):
-            return None
 
 
 def _compare(source: str, field: str, said: Any, found: Any) -> None:
