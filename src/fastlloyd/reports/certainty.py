@@ -20,7 +20,7 @@ numbers are rounded up, by more than the addition of noise shares can change the
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from fastlloyd.base.precision import delta_up, exact, working_precision
 from fastlloyd.dp.gdp import mu_from_squared
@@ -32,42 +32,56 @@ from fastlloyd.mechanisms.private_run import AnyRun
 _BITS = 200  # of precision
 
 
-def certainty(m: AnyRun, before: float) -> float:
-    """Return the largest probability that an observer can give to a record after the run.
+class Odds(NamedTuple):
+    """Odds of an observer, from the guarantee of one or more runs together.
 
-    The bound holds except with probability delta.
-
-    m : settings of the run.
-    before : probability that the observer gave to the record before the run.
+    mu : mu of the Gaussian noise, or None for Laplace noise.
+    epsilon : epsilon of the guarantee.
+    delta : delta of the guarantee, 0 for Laplace noise.
     """
-    with working_precision(_BITS) as mp:
-        p = exact(mp, before)
-        odds = p / (1 - p) * _ratio(mp, m)
-        return min(1.0, float(odds / (1 + odds)) * (1 + 2**-40))
 
+    mu: float | None
+    epsilon: float
+    delta: float
 
-def right_guesses(m: AnyRun) -> float:
-    """Return the largest probability that an observer guesses correctly whether a record is in the
-    data.
+    @classmethod
+    def of_run(cls, m: AnyRun) -> Self:
+        """Return the odds after a run with these settings."""
+        laplace = m.noise is Noise.LAPLACE
+        mu = None if laplace else mu_from_squared(m.accountant().mu_squared)
+        return cls(mu, m.epsilon, m.delta)
 
-    The observer thinks both answers equally likely before the run.
-    """
-    with working_precision(_BITS) as mp:
-        if m.noise is Noise.LAPLACE:
-            return float(1 / (1 + mp.exp(-m.epsilon))) * (1 + 2**-40)
-        return float(mp.ncdf(exact(mp, mu_from_squared(m.accountant().mu_squared)) / 2)) * (
-            1 + 2**-40
-        )
+    def certainty(self, before: float) -> float:
+        """Return the largest probability that an observer can give to a record after the run.
 
+        The bound holds except with probability delta.
 
-def _ratio(mp: Any, m: AnyRun) -> Any:
-    """Return r, the largest factor by which a run can multiply an observer's odds."""
-    if m.noise is Noise.LAPLACE:
-        return mp.exp(m.epsilon)
-    mu, k = exact(mp, mu_from_squared(m.accountant().mu_squared)), exact(mp, m.delta)
-    mp.prec += 2 * max(0, -mp.mag(k))
-    quantile = -mp.sqrt(2) * mp.erfinv(1 - 2 * k)
-    return k / mp.ncdf(quantile - mu)
+        before : probability that the observer gave to the record before the run.
+        """
+        with working_precision(_BITS) as mp:
+            p = exact(mp, before)
+            odds = p / (1 - p) * self._ratio(mp)
+            return min(1.0, float(odds / (1 + odds)) * (1 + 2**-40))
+
+    def right_guesses(self) -> float:
+        """Return the largest probability that an observer guesses correctly whether a record is in
+        the data.
+
+        The observer thinks both answers equally likely before the run.
+        """
+        with working_precision(_BITS) as mp:
+            if self.mu is None:
+                return float(1 / (1 + mp.exp(-self.epsilon))) * (1 + 2**-40)
+            return float(mp.ncdf(exact(mp, self.mu) / 2)) * (1 + 2**-40)
+
+    def _ratio(self, mp: Any) -> Any:
+        """Return r, the largest factor by which a run can multiply an observer's odds."""
+        if self.mu is None:
+            return mp.exp(self.epsilon)
+        mu, k = exact(mp, self.mu), exact(mp, self.delta)
+        mp.prec += 2 * max(0, -mp.mag(k))
+        quantile = -mp.sqrt(2) * mp.erfinv(1 - 2 * k)
+        return k / mp.ncdf(quantile - mu)
 
 
 def certainties(m: AnyRun) -> tuple[Fact, list[Fact], list[Fact]]:
@@ -76,14 +90,14 @@ def certainties(m: AnyRun) -> tuple[Fact, list[Fact], list[Fact]]:
     The answers give the largest certainty after the run for 1, 10, 50 and 90 % before it. The
     further facts give the probability of an exception, and of a right guess.
     """
-    question = "certainty_of_presence"
+    odds, question = Odds.of_run(m), "certainty_of_presence"
     if m.neighboring_relation is NeighboringRelation.REPLACE_ONE:
         question = "certainty_of_a_value" if m.persons is None else "certainty_of_rows"
     rows = [
-        Fact.of("certain_afterwards", before=before, after=_percent(certainty(m, before / 100)))
+        Fact.of("certain_afterwards", before=before, after=_percent(odds.certainty(before / 100)))
         for before in (1, 10, 50, 90)
     ]
-    guesses = Fact.of("right_guesses", share=_percent(right_guesses(m)))
+    guesses = Fact.of("right_guesses", share=_percent(odds.right_guesses()))
     but = [Fact.of("but_for_delta", delta=delta_up(m.delta))] if m.delta else []
     return Fact.of(question), rows, [*but, guesses]
 

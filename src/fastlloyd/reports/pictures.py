@@ -15,6 +15,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.reports.figures import DOTS_PER_INCH, PALETTE, frame, new_figure, plain, to_png
 from fastlloyd.reports.map_picture import draw_map
 from fastlloyd.reports.picture import BAR, Picture, caution
+from fastlloyd.reports.profile import by_importance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,23 +70,14 @@ def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INC
 def features_shown(picture: Picture) -> IntArray:
     """Return the indexes of the features that have a panel, ascending.
 
-    Up to eight features all have a panel. If there are more, the eight with the highest scores have
-    one. The score of a feature starts with the spread of its centroids, weighted by noisy counts.
-    The part that standard errors explain is subtracted. The rest is divided by the squared half
-    width of the domain.
+    Up to eight features all have a panel. If there are more, the eight in which clusters differ
+    most have one (`by_importance`).
     """
-    d = len(picture.features)
-    if d <= MAX_PANELS:
-        return np.arange(d)
-    weights = np.maximum(picture.noisy_counts, 0.0)
-    weights = (
-        weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
+    best = by_importance(
+        picture.centroids, picture.errors, picture.noisy_counts, picture.half_widths
     )
-    spread = weights @ (picture.centroids - weights @ picture.centroids) ** 2
-    by_noise = weights @ np.nan_to_num(picture.errors) ** 2
-    score = np.maximum(spread - by_noise, 0.0) / picture.half_widths**2
-    best: IntArray = np.sort(np.argsort(-score, kind="stable")[:MAX_PANELS])
-    return best
+    shown: IntArray = np.sort(best[:MAX_PANELS])
+    return shown
 
 
 def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fastlloyd.base.precision import as_whole, measured, rounded, two_digits_up
+from fastlloyd.base.precision import as_whole, decimals, measured, rounded, two_digits_up
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.records.recipe.dates import date_of
 from fastlloyd.records.recipe.scales import Scale
@@ -22,6 +22,7 @@ from fastlloyd.records.recipe.scales import Scale
 SIDES = 2.0
 """Half the length of an interval, in standard errors."""
 _NICE = (1.0, 2.0, 5.0)
+_MOST_PLACES = 9  # before or after the point
 
 
 class Units:
@@ -67,6 +68,15 @@ class Units:
     def errors(self, _number: float, error: float) -> list[Any]:
         """Return the uncertainty, for a table: a cell for each of `error_prefixes`."""
         return [rounded(error, error)]
+
+    def brief(self, number: float, error: float) -> str:
+        """Return the value to the first digit of its error, for readers who want few digits."""
+        return _brief(number, _first_digit(error))
+
+    def span(self, number: float, error: float) -> tuple[str, str]:
+        """Return both ends of the interval of two standard errors, rounded outwards, for people."""
+        ends = number - SIDES * error, number + SIDES * error
+        return _outwards(ends, _first_digit(error))
 
     def size(self, difference: float) -> float:
         """Return the size of a difference in the units of the column."""
@@ -128,6 +138,15 @@ class LogUnits(Units):
             as_whole(rounded(self.value(number + side * SIDES * error), width)) for side in (-1, 1)
         ]
 
+    def brief(self, number: float, error: float) -> str:
+        """Return the typical value to the first digit of its error."""
+        return _brief(self.value(number), _first_digit(self._width(number, error)))
+
+    def span(self, number: float, error: float) -> tuple[str, str]:
+        """Return both ends of the interval of two standard errors, rounded outwards."""
+        ends = self.value(number - SIDES * error), self.value(number + SIDES * error)
+        return _outwards(ends, _first_digit(self._width(number, error)))
+
     def size(self, difference: float) -> float:
         """Return the factor between two values of the column whose logarithms differ by
         `difference`.
@@ -175,9 +194,45 @@ class DayUnits(Units):
         """Return the date."""
         return self.text(number)
 
+    def brief(self, number: float, _error: float) -> str:
+        """Return the date."""
+        return self.text(number)
+
+    def span(self, number: float, error: float) -> tuple[str, str]:
+        """Return the first and the last date of the interval of two standard errors."""
+        first, last = math.floor(number - SIDES * error), math.ceil(number + SIDES * error)
+        return self.text(first), self.text(last)
+
 
 _UNITS = {Scale.LINEAR: Units(), Scale.LOG: LogUnits(), Scale.DAYS: DayUnits()}
 EVERY = tuple(_UNITS.values())
+
+
+def _first_digit(error: float) -> int | None:
+    """Return the number of decimal places at which the first digit of an error stands, or None
+    without an error.
+    """
+    places = decimals(error)
+    return None if places is None else places - 1
+
+
+def _brief(value: float, places: int | None) -> str:
+    """Return a value with this number of decimal places, for people."""
+    if places is None:
+        return f"{value:,.4g}"
+    if not -_MOST_PLACES <= places <= _MOST_PLACES:
+        return f"{value:.3g}"
+    return f"{round(value, places) + 0.0:,.{max(places, 0)}f}"
+
+
+def _outwards(ends: tuple[float, float], places: int | None) -> tuple[str, str]:
+    """Return an interval with this number of decimal places, never narrower than it is."""
+    if places is None or not -_MOST_PLACES <= places <= _MOST_PLACES:
+        low, high = (_brief(end, places) for end in ends)
+        return low, high
+    step = 10.0**-places
+    first, last = math.floor(ends[0] / step) * step, math.ceil(ends[1] / step) * step
+    return _brief(first, places), _brief(last, places)
 
 
 def units_of(domain: Domain) -> tuple[Units, ...]:

@@ -22,7 +22,7 @@ from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, SULLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MeanRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.reports.certainty import certainty, right_guesses
+from fastlloyd.reports.certainty import Odds
 from fastlloyd.reports.coalitions import person_epsilon
 from fastlloyd.reports.plan_facts import plan_cautions, profile_deviation, totals
 from fastlloyd.testing import SeededNoise
@@ -48,9 +48,9 @@ def test_the_bound_on_certainty_is_attained_by_the_worst_mechanism(
     mu = mu_from_squared(m.accountant().mu_squared)
     falsely = norm.cdf(norm.ppf(m.delta) - mu)
     exact = before * m.delta / (before * m.delta + (1 - before) * falsely)
-    assert certainty(m, before) == pytest.approx(exact, rel=1e-9)
+    assert Odds.of_run(m).certainty(before) == pytest.approx(exact, rel=1e-9)
     pure = mechanism(SULLOYD, epsilon)
-    assert certainty(pure, before) == pytest.approx(
+    assert Odds.of_run(pure).certainty(before) == pytest.approx(
         before * math.exp(epsilon) / (1 - before + before * math.exp(epsilon))
     )
 
@@ -61,7 +61,7 @@ def test_outcomes_of_gaussian_noise_make_anyone_more_certain_with_a_smaller_prob
 ) -> None:
     m = mechanism(FASTLLOYD, epsilon)
     mu = mu_from_squared(m.accountant().mu_squared)
-    odds = certainty(m, 0.5) / (1 - certainty(m, 0.5))
+    odds = Odds.of_run(m).certainty(0.5) / (1 - Odds.of_run(m).certainty(0.5))
     probability = norm.sf(
         (math.log(odds) - mu**2 / 2) / mu
     )  # of a log ratio above it, with the record
@@ -78,10 +78,10 @@ def test_who_had_no_idea_guesses_right_as_often_as_total_variation_says(
 ) -> None:
     m = mechanism(algorithm, 1.0)
     if algorithm is SULLOYD:
-        assert right_guesses(m) == pytest.approx(math.e / (1 + math.e))
+        assert Odds.of_run(m).right_guesses() == pytest.approx(math.e / (1 + math.e))
     else:
         tv = gdp_delta(mu_from_squared(m.accountant().mu_squared), 1e-12)
-        assert right_guesses(m) == pytest.approx((1 + tv) / 2, rel=1e-9)
+        assert Odds.of_run(m).right_guesses() == pytest.approx((1 + tv) / 2, rel=1e-9)
 
 
 def test_a_person_of_several_records_has_the_published_epsilons() -> None:
@@ -232,11 +232,16 @@ def test_the_threat_model_shows_the_figures_of_epsilon_1() -> None:
         design_mechanism(FASTLLOYD, box, delta=1e-6, **settings),
         design_mechanism(SULLOYD, box, **settings),
     )
-    shown = [percent(certainty(m, before)) for before in (0.01, 0.1, 0.5, 0.9)]
+    shown = [percent(Odds.of_run(m).certainty(before)) for before in (0.01, 0.1, 0.5, 0.9)]
     assert f"| certain afterwards, at most | {' | '.join(shown)} |" in page
-    assert f"guesses right in at most {percent(right_guesses(m))} of all cases" in page
-    shown = [percent(certainty(pure, before)) for before in (0.01, 0.1, 0.5, 0.9)]
-    assert f"{', '.join(shown)}, and {percent(right_guesses(pure))} of all guesses" in page
+    assert (
+        f"guesses right in at most {percent(Odds.of_run(m).right_guesses())} of all cases" in page
+    )
+    shown = [percent(Odds.of_run(pure).certainty(before)) for before in (0.01, 0.1, 0.5, 0.9)]
+    assert (
+        f"{', '.join(shown)}, and {percent(Odds.of_run(pure).right_guesses())} of all guesses"
+        in page
+    )
     of_two = study_of_two(TrustMode.CLIENT_NOISE)
     first = of_two.mechanism.rounds[0]
     alone = float(of_two.share_scales(first, of_two.n_clients)[-1]) / 2**of_two.mechanism.count_bits
