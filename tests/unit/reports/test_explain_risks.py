@@ -234,9 +234,7 @@ def test_the_threat_model_shows_the_figures_of_epsilon_1() -> None:
     )
     shown = [percent(Odds.of_run(m).certainty(before)) for before in (0.01, 0.1, 0.5, 0.9)]
     assert f"| certain afterwards, at most | {' | '.join(shown)} |" in page
-    assert (
-        f"guesses right in at most {percent(Odds.of_run(m).right_guesses())} of all cases" in page
-    )
+    assert f"guesses right in at most {percent(Odds.of_run(m).right_guesses())} of cases" in page
     shown = [percent(Odds.of_run(pure).certainty(before)) for before in (0.01, 0.1, 0.5, 0.9)]
     assert (
         f"{', '.join(shown)}, and {percent(Odds.of_run(pure).right_guesses())} of all guesses"
