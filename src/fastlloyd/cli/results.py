@@ -31,6 +31,7 @@ from fastlloyd.jobs.source import ArrayRecords, TableSource
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.reports import pictures
 from fastlloyd.reports.facts import said
+from fastlloyd.reports.page.frame import page_of
 from fastlloyd.reports.plan_facts import cautions
 from fastlloyd.reports.result import MARK, Result
 from fastlloyd.reports.run_result import (
@@ -39,6 +40,7 @@ from fastlloyd.reports.run_result import (
     EXACT,
     FILES,
     NOT_PRIVATE,
+    PAGE,
     PICTURE,
     PLAN,
     ROUNDS,
@@ -230,7 +232,8 @@ def write(
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
         # all, or the first block of a file with very many
         shown = np.asarray(next(records.blocks()), dtype=np.float64)
-    contents = result.files() | dict(more or {})
+    contents = result.files()
+    contents |= {PAGE: page_of(StoredFiles(place.folder, contents))} | dict(more or {})
     if (picture := result.picture(shown)) is not None:
         try:
             contents[PICTURE] = pictures.draw(picture)

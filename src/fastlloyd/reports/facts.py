@@ -35,12 +35,13 @@ def _sentences() -> dict[str, str]:
     }
 
 
-class _Formatter(string.Formatter):
+class Wording(string.Formatter):
     """Formatter of sentences. It adds the format `duration` and the formats in the
     table `counted`.
     """
 
     def format_field(self, value: Any, format_spec: str) -> str:
+        """Return a value in one of the formats."""
         if format_spec == "duration":
             return duration(value)
         if (words := catalogue()["counted"].get(format_spec)) is not None:
@@ -51,7 +52,7 @@ class _Formatter(string.Formatter):
 def duration(seconds: int) -> str:
     """Return a number of seconds in words, as whole hours if possible."""
     hours, rest = divmod(seconds, 3600)
-    return f"{seconds} s" if rest or not hours else _Formatter().format("{:hours}", hours)
+    return f"{seconds} s" if rest or not hours else Wording().format("{:hours}", hours)
 
 
 def sentence(fact: Fact, unit: Unit = RECORD) -> str:
@@ -60,10 +61,15 @@ def sentence(fact: Fact, unit: Unit = RECORD) -> str:
     unit : unit of protection, for the words "record" or, for example, "patient".
     """
     values = {name: _in_sentence(value, unit) for name, value in fact.values.items()}
-    if (words := _sentences().get(fact.name)) is None:
+    if (words := template(fact)) is None:
         return f"{fact.name}: {', '.join(f'{name} = {value}' for name, value in values.items())}"
     given = {"one": unit.one, "many": unit.many, "a": unit.a} | values
-    return _Formatter().vformat(words, (), given)
+    return Wording().vformat(words, (), given)
+
+
+def template(fact: Fact) -> str | None:
+    """Return the words of a fact with placeholders, or None if `sentences.toml` has none."""
+    return _sentences().get(fact.name)
 
 
 def sentences(facts: Fact | Facts, unit: Unit = RECORD) -> str:

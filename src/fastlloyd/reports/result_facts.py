@@ -20,6 +20,7 @@ from fastlloyd.reports.facts import cut
 from fastlloyd.reports.plan_facts import simulated, whole_person
 from fastlloyd.reports.result import Result
 from fastlloyd.reports.run_result import RunResult
+from fastlloyd.reports.telling import suggestions
 from fastlloyd.reports.units import size_up, units_of
 
 SHOWN = 12  # features, or figures, in one sentence
@@ -200,11 +201,7 @@ def split(result: Result) -> list[Fact]:
     found = result.split
     if found is None:
         return []
-    if found.clearest is None:
-        return [Fact.of("no_clear_groups")]
-    if found.finer is None:
-        return [Fact.of("clearest_split", n=found.clearest)]
-    return [Fact.of("clearest_and_finer_split", n=found.clearest, finer=found.finer)]
+    return list(suggestions(found.clearest, found.finer)) or [Fact.of("no_clear_groups")]
 
 
 def beyond_bounds(result: Result) -> list[Fact]:

@@ -34,6 +34,8 @@ from fastlloyd.reports.statement import mechanism_statement, plan_statement
     PICTURE,
     COMPARISON,
     UNFINISHED,
+    PAGE,
+    NAMES,
 ) = FILES = (
     "privacy.json",
     "centroids.csv",
@@ -46,6 +48,8 @@ from fastlloyd.reports.statement import mechanism_statement, plan_statement
     "clusters.png",
     "comparison-NOT-PRIVATE.json",
     "unfinished.json",
+    "result.html",
+    "names.toml",
 )
 NOT_PRIVATE = "NOT PRIVATE"
 

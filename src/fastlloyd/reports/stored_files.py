@@ -9,7 +9,9 @@ from fastlloyd.base.places import whose
 from fastlloyd.base.sealed_toml import text_of
 from fastlloyd.base.texts import decoded
 from fastlloyd.errors import UNREADABLE_FILE, DataError, PlanError
-from fastlloyd.reports.run_result import FILES
+from fastlloyd.reports.run_result import COMPARISON, FILES, PAGE, PICTURE
+
+_MADE = PAGE, PICTURE, COMPARISON  # made from the others, or not covered by the guarantee
 
 
 class StoredFiles(NamedTuple):
@@ -36,6 +38,11 @@ class StoredFiles(NamedTuple):
             except OSError as error:
                 raise DataError(f"{path} cannot be read ({error.strerror}){whose(path)}") from None
         return cls(folder, contents)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the files from which the page of the result is made, in the order of `FILES`."""
+        return tuple(name for name in FILES if name in self.contents and name not in _MADE)
 
     def document(self, name: str) -> str:
         """Return the text of a sealed document. Raises PlanError if it is missing or no text."""

@@ -1,0 +1,205 @@
+"""Groups of the page: a card for each, or a table if there are many."""
+
+from typing import Final
+
+from fastlloyd.base.markup import Child, Markup, element
+from fastlloyd.mechanisms.facts import Fact
+from fastlloyd.reports.page.drawing import Axis, size_bar, strip
+from fastlloyd.reports.page.view import EXACT_COUNTS, View
+from fastlloyd.reports.page.words import breakable
+from fastlloyd.reports.profile import Claim
+from fastlloyd.reports.telling import not_settled, readings, side
+from fastlloyd.reports.units import SIDES
+
+FULL, COMPACT = 12, 40  # groups with a full card, with a short card; a table has more
+ROWS, FEW_ROWS = 8, 3  # features of a full card, and of a short one
+MAY_MISS: Final = 10  # one bar of this number may miss
+
+
+def groups(view: View) -> list[Child]:
+    """Return the section about the groups."""
+    return [
+        element("h2", view.said("heading_groups"), id="groups"),
+        element("p", _introduction(view), class_="soft"),
+        _cards(view) if view.n_clusters <= COMPACT else _table(view),
+    ]
+
+
+def _introduction(view: View) -> list[Child]:
+    settled, k = int(view.settled.sum()), view.n_clusters
+    is_all = settled == k
+    texts = [
+        view.said("all_settled", n_clusters=k)
+        if is_all
+        else view.said("some_settled", n=settled, n_clusters=k)
+    ]
+    if k > COMPACT:
+        return spaced(texts)
+    if not view.has_noise:
+        return spaced([view.said("how_to_read_without_noise")])
+    n_bars = settled * min(_rows(view), len(view.features))
+    if n_bars:
+        misses = -(-n_bars // MAY_MISS)
+        texts.append(view.said("how_to_read", n=n_bars, misses=misses))
+    if view.compares:
+        texts.append(view.said("how_to_read_colours"))
+    return spaced(texts)
+
+
+def spaced(texts: list[Markup]) -> list[Child]:
+    """Return sentences with spaces between them."""
+    return [[" " if n else None, text] for n, text in enumerate(texts)]
+
+
+def _rows(view: View) -> int:
+    return ROWS if view.n_clusters <= FULL else FEW_ROWS
+
+
+def _cards(view: View) -> Markup:
+    axes = [Axis.of(view, feature) for feature in range(len(view.features))]
+    return element(
+        "div", [_card(view, axes, cluster) for cluster in range(view.n_clusters)], class_="cards"
+    )
+
+
+def _card(view: View, axes: list[Axis], cluster: int) -> Markup:
+    claims = view.profile.claims[cluster]
+    named = [claim.feature for claim in claims]
+    others = [j for j in view.profile.by_importance.tolist() if j not in named]
+    shown = (named + others)[: _rows(view)]
+    hidden, label = len(view.features) - len(shown), f"group-{cluster}"
+    covers = view.said("bars_cover", readings=readings(view.mechanism))
+    return element(
+        "article",
+        element(
+            "header",
+            element("h3", heading(view, cluster), id=label),
+            element("span", size(view, cluster), class_="n"),
+        ),
+        size_bar(view, cluster),
+        element("p", _between(view, cluster), class_="small soft between"),
+        tells(view, cluster),
+        element(
+            "table",
+            element("tbody", [_row(view, axes[j], cluster, j) for j in shown]),
+            class_="rows",
+            aria_labelledby=label,
+        ),
+        element("p", view.said("more_on_group", n=hidden), class_="small soft") if hidden else None,
+        element("p", covers, class_="small soft") if view.has_noise else None,
+        class_="card",
+        aria_labelledby=label,
+    )
+
+
+def _row(view: View, axis: Axis, cluster: int, feature: int) -> Markup:
+    return element(
+        "tr",
+        element("th", breakable(view.features[feature]), scope="row"),
+        element(
+            "td",
+            element("span", view.value(cluster, feature)),
+            element("small", _span(view, cluster, feature)),
+            class_="v",
+        ),
+        element("td", strip(view, axis, cluster, feature), class_="s"),
+    )
+
+
+def _span(view: View, cluster: int, feature: int) -> Child:
+    error = view.error(cluster, feature)
+    if not view.settled[cluster]:
+        return view.said("not_settled")
+    if not error > 0:
+        return None
+    low, high = view.units[feature].span(float(view.centroids[cluster, feature]), error)
+    return view.said("span", low=low, high=high)
+
+
+def heading(view: View, cluster: int) -> Markup:
+    """Return number and name of a group."""
+    fact = view.group(cluster)
+    values = {
+        key: breakable(value) if isinstance(value, str) else value
+        for key, value in fact.values.items()
+    }
+    return view.said(fact.name, **values)
+
+
+def size(view: View, cluster: int) -> Markup:
+    """Return the size of a group in words."""
+    error, share = view.stored.count_error, view.share(cluster)
+    n = view.count(float(view.counts[cluster]), error)
+    if view.mechanism.persons is not None:
+        return view.said("size_of_rows", n=n, share=share)
+    return view.said("size_exact" if error < EXACT_COUNTS else "size_of_records", n=n, share=share)
+
+
+def _between(view: View, cluster: int) -> Child:
+    error, count = view.stored.count_error, float(view.counts[cluster])
+    if error < EXACT_COUNTS:
+        return None
+    low, high = max(0.0, count - SIDES * error), max(0.0, count + SIDES * error)
+    return view.said("size_between", low=f"{low:,.0f}", high=f"{high:,.0f}")
+
+
+def tells(view: View, cluster: int) -> Markup:
+    """Return the sentence about what distinguishes a group."""
+    unsettled = not_settled(str(view.stored.status[cluster]))
+    if unsettled is not None:
+        return element("p", view.said(unsettled.name), class_="tells soft")
+    if view.n_clusters == 1:
+        return element("p", view.said("lead_one_group"), class_="tells")
+    claims = view.profile.claims[cluster]
+    if not claims:
+        silent = "group_silent" if view.has_noise else "group_alike"
+        return element("p", view.said(silent), class_="tells soft")
+    said = [_claim(view, cluster, claim, n) for n, claim in enumerate(claims)]
+    n_unsaid = int((view.profile.sides[cluster] == 0).sum())
+    more: Child = (
+        [" ", element("span", view.said("nothing_on_others", n=n_unsaid), class_="soft")]
+        if n_unsaid and view.has_noise
+        else None
+    )
+    return element("p", view.said("claims", claims=said), more, class_="tells")
+
+
+def _claim(view: View, cluster: int, claim: Claim, number: int) -> Fact:
+    j = claim.feature
+    error = max(view.error(cluster, j), float(view.profile.together_errors[j]))
+    value, together = float(view.centroids[cluster, j]), float(view.profile.together[j])
+    return Fact.of(
+        "claim_next" if number else "claim_first",
+        side=side(claim, view.units[j]),
+        feature=element("b", breakable(view.features[j])),
+        value=view.units[j].brief(value, error),
+        together=view.units[j].brief(together, error),
+    )
+
+
+def _table(view: View) -> Markup:
+    head = element(
+        "tr",
+        element("th", view.said("column_group"), scope="col"),
+        element("th", view.unit.many, scope="col"),
+        element("th", view.said("column_differs"), scope="col", class_="l"),
+    )
+    rows = [
+        element(
+            "tr",
+            element("th", heading(view, cluster), scope="row"),
+            element("td", view.count(float(view.counts[cluster]), view.stored.count_error)),
+            element("td", tells(view, cluster), class_="l wide"),
+        )
+        for cluster in range(view.n_clusters)
+    ]
+    return scrolling(view.text("heading_groups"), head, rows)
+
+
+def scrolling(label: str, head: Markup, rows: list[Markup]) -> Markup:
+    """Return a table in a box that scrolls sideways.
+
+    label : name of the box for screen readers.
+    """
+    table = element("table", element("thead", head), element("tbody", rows), class_="t")
+    return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=label)

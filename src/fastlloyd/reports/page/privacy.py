@@ -1,0 +1,99 @@
+"""Privacy of a result: odds first, then what is protected and what is not."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from fastlloyd.base.markup import Child, Markup, element
+from fastlloyd.reports.page.run_view import RunView
+
+_COIN: Final = 50
+
+
+def privacy(run: RunView) -> list[Child]:
+    """Return the section about privacy. It stands alone when it is printed."""
+    heading = element("h2", run.said("heading_privacy"), id="privacy")
+    if not run.has_noise:
+        return [heading, element("p", run.said("nothing_protected"), class_="warn")]
+    said, federated = run.privacy, run.privacy.get("federated")
+    against: list[Child] = []
+    if federated:
+        who = federated["holds_against"]
+        against = [
+            element("h3", run.said("heading_against")),
+            element("p", run.said("holds_against", who=who)),
+        ]
+    unit = str(said["unit_of_protection"])
+    return [
+        heading,
+        *_odds(run),
+        element(
+            "p",
+            run.said("odds_in_numbers", guarantee=run.guarantee, n=said["n_rounds"]),
+            " ",
+            run.said("protects_unit", unit=unit[0].lower() + unit[1:]),
+            " ",
+            run.said("odds_of_this_run"),
+        ),
+        element("p", run.said("concluded")),
+        element(
+            "div",
+            element(
+                "div",
+                element("h3", run.said("heading_protected")) if said["protected"] else None,
+                _list(said["protected"]) if said["protected"] else None,
+                against,
+            ),
+            element(
+                "div",
+                element("h3", run.said("heading_outside")),
+                _list(entry["sentence"] for entry in said["outside_the_guarantee"]),
+            ),
+            class_="two",
+        ),
+        _cautions(run),
+    ]
+
+
+def _odds(run: RunView) -> list[Child]:
+    n = run.right_on_average
+    before = run.said("odds_before"), run.said("odds_before_means")
+    after = run.said("odds_after", n=n), run.said("odds_after_means")
+    worst = None
+    if run.delta:
+        worst = run.said("odds_worst", delta=run.delta, n=run.right_at_worst)
+    return [
+        element("p", run.said("odds_question", question=run.question)),
+        element("div", _dots(_COIN, *before), _dots(n, *after), class_="odds"),
+        element("p", worst) if worst else None,
+        None if run.privacy["private"] else element("p", run.said("odds_if_public")),
+    ]
+
+
+def _dots(n: int, figure: Markup, means: Markup) -> Markup:
+    """Return an array of 100 dots. Those above 50 have another colour."""
+    dots = [
+        element(
+            "circle",
+            cx=5 + 10 * (i % 10),
+            cy=95 - 10 * (i // 10),
+            r=4,
+            class_="off" if i >= n else "on" if i < _COIN else "more",
+        )
+        for i in range(100)
+    ]
+    return element(
+        "figure",
+        element("svg", dots, viewBox="0 0 100 100", aria_hidden="true"),
+        element("figcaption", element("b", figure), means),
+    )
+
+
+def _list(sentences: Iterable[str]) -> Markup:
+    return element("ul", [element("li", each) for each in sentences], class_="plain")
+
+
+def _cautions(run: RunView) -> Markup | None:
+    if not run.privacy["cautions"]:
+        return None
+    head = element("b", run.said("take_care"))
+    return element("div", head, _list(run.privacy["cautions"]), class_="warn")

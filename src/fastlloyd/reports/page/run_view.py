@@ -1,0 +1,145 @@
+"""Run behind a page: its settings and its privacy statement."""
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Context
+from typing import Any, Self
+
+import msgspec
+
+from fastlloyd.base.markup import Markup
+from fastlloyd.base.precision import epsilon_up
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.mechanisms.facts import Fact
+from fastlloyd.mechanisms.persons import Unit
+from fastlloyd.mechanisms.private_run import AnyRun
+from fastlloyd.reports.certainty import Odds
+from fastlloyd.reports.facts import sentence
+from fastlloyd.reports.page.words import marked
+from fastlloyd.reports.run_result import PRIVACY, ROUNDS
+from fastlloyd.reports.stored_files import StoredFiles
+
+HARDLY, PARTLY = 55, 75  # right guesses of 100, on average
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """Run behind a page.
+
+    mechanism : settings of the run.
+    plan : plan of a federated run, or None.
+    privacy : privacy statement.
+    rounds : table of rounds of a federated run, or an empty list.
+    files : names of the files from which the page is made.
+    """
+
+    mechanism: AnyRun
+    plan: Plan | None
+    privacy: Mapping[str, Any]
+    rounds: Sequence[Mapping[str, Any]]
+    files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, files: StoredFiles, mechanism: AnyRun, plan: Plan | None) -> Self:
+        """Return the run of a result with these files and settings. Raises DataError."""
+        return cls(
+            mechanism=mechanism,
+            plan=plan,
+            privacy=files.json(PRIVACY),
+            rounds=files.json(ROUNDS) if ROUNDS in files.contents else [],
+            files=files.sources,
+        )
+
+    @property
+    def unit(self) -> Unit:
+        """Words for what is counted and protected."""
+        return self.mechanism.unit
+
+    @property
+    def has_noise(self) -> bool:
+        """Return whether the run added noise."""
+        return self.mechanism.noise is not Noise.NONE
+
+    @property
+    def is_private(self) -> bool:
+        """Return whether the guarantee holds."""
+        return bool(self.privacy["private"])
+
+    @property
+    def study(self) -> dict[str, str]:
+        """Texts about the study of a federated run."""
+        return {} if self.plan is None or self.plan.study is None else self.plan.study.texts
+
+    @property
+    def delta(self) -> str:
+        """Delta of the guarantee in words, or "" if it is 0."""
+        return of_ten(self.privacy["delta"]) if self.privacy["delta"] else ""
+
+    @property
+    def guarantee(self) -> Fact:
+        """Fact about epsilon and delta, or about a run without noise."""
+        if not self.has_noise:
+            return Fact.of("page_no_noise")
+        epsilon = epsilon_up(self.privacy["epsilon"])
+        if not self.delta:
+            return Fact.of("page_epsilon", epsilon=epsilon)
+        return Fact.of("page_epsilon_delta", epsilon=epsilon, delta=self.delta)
+
+    @property
+    def question(self) -> Fact:
+        """Fact about the secret that an observer guesses."""
+        if self.mechanism.neighboring_relation is not NeighboringRelation.REPLACE_ONE:
+            return Fact.of("whether_present")
+        return Fact.of("which_value" if self.mechanism.persons is None else "which_rows")
+
+    @property
+    def odds(self) -> Odds:
+        """Odds of an observer after all rounds of the run."""
+        return Odds(self.privacy["mu"], self.privacy["epsilon"], self.privacy["delta"] or 0.0)
+
+    @property
+    def right_on_average(self) -> int:
+        """Right guesses of 100, on average over all results, rounded up."""
+        return _of_100(self.odds.right_guesses() + float(self.privacy["delta_slack"] or 0) / 2)
+
+    @property
+    def right_at_worst(self) -> int:
+        """Right guesses of 100 after the most telling result, rounded up."""
+        return _of_100(self.odds.certainty(0.5))
+
+    @property
+    def lead(self) -> Fact:
+        """Fact that says in words how well one record or person is hidden."""
+        n = self.right_on_average
+        name = "lead_hardly" if n <= HARDLY else "lead_partly" if n <= PARTLY else "lead_badly"
+        return Fact.of(name, question=self.question, share=n)
+
+    def said(self, name: str, /, **values: Any) -> Markup:
+        """Return the sentence of a fact as HTML."""
+        return marked(Fact.of(name, **values), self.unit)
+
+    def words(self, fact: Fact) -> Markup:
+        """Return the sentence of a fact as HTML."""
+        return marked(fact, self.unit)
+
+    def text(self, name: str, /, **values: Any) -> str:
+        """Return the sentence of a fact as text, for attributes."""
+        return sentence(Fact.of(name, **values), self.unit)
+
+
+def _of_100(share: float) -> int:
+    return min(100, math.ceil(100 * share))
+
+
+def of_ten(delta: float) -> str:
+    """Return a delta with two digits, rounded up, as a multiple of a power of ten.
+
+    A delta that was asked for with two digits stays as it is.
+    """
+    shown = Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(delta)))
+    figure, _, power = f"{shown:.1e}".partition("e")
+    ten = f"10{str(int(power)).translate(_RAISED)}"
+    figure = figure.removesuffix(".0")
+    return ten if figure == "1" else f"{figure} \N{MULTIPLICATION SIGN} {ten}"

@@ -1,0 +1,165 @@
+"""Numbers and words that the parts of the page share."""
+
+import math
+from functools import cached_property
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.markup import Markup
+from fastlloyd.mechanisms.facts import Fact
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.persons import Unit
+from fastlloyd.mechanisms.uncertainty import Status
+from fastlloyd.reports.names import Names
+from fastlloyd.reports.page.run_view import RunView
+from fastlloyd.reports.profile import BoolArray, Centres, Profile
+from fastlloyd.reports.run_result import NAMES
+from fastlloyd.reports.stored_files import StoredFiles
+from fastlloyd.reports.stored_result import StoredResult
+from fastlloyd.reports.units import Units, units_of
+
+EXACT_COUNTS = 0.5  # a smaller standard error of a count hides nothing
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Result, and the statements about it.
+
+    run : run that made it.
+    stored : result of the clustering.
+    names : names that people gave.
+    """
+
+    run: RunView
+    stored: StoredResult
+    names: Names
+
+    @classmethod
+    def of(cls, files: StoredFiles) -> Self:
+        """Return the view of the files of a result. Raises the errors of `StoredResult.read`."""
+        stored = StoredResult.of(files)
+        source = str(files.folder / NAMES)
+        names = Names.of(files.contents.get(NAMES), stored.mechanism.n_clusters, source)
+        return cls(
+            run=RunView.of(
+                files, stored.plan.mechanism if stored.plan else stored.mechanism, stored.plan
+            ),
+            stored=stored,
+            names=names,
+        )
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """Settings of the clustering."""
+        return self.stored.mechanism
+
+    @property
+    def unit(self) -> Unit:
+        """Words for what is counted and protected."""
+        return self.mechanism.unit
+
+    @property
+    def has_noise(self) -> bool:
+        """Return whether the run added noise."""
+        return self.run.has_noise
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return self.mechanism.n_clusters
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return self.mechanism.domain.features
+
+    @cached_property
+    def units(self) -> tuple[Units, ...]:
+        """Units of the features."""
+        return units_of(self.mechanism.domain)
+
+    @cached_property
+    def centroids(self) -> FloatArray:
+        """Centroids in the numbers that are clustered, float64 (n_clusters, n_features)."""
+        return np.array([cluster.centroid for cluster in self.stored.clusters])
+
+    @cached_property
+    def errors(self) -> FloatArray:
+        """Standard errors of the centroids, float64 (n_clusters, n_features), NaN if unknown."""
+        return self.stored.standard_errors
+
+    @cached_property
+    def counts(self) -> FloatArray:
+        """Noisy counts, float64 (n_clusters,), the largest first."""
+        return self.stored.noisy_counts
+
+    @cached_property
+    def settled(self) -> BoolArray:
+        """Bool (n_clusters,), True if the standard errors are known and apply."""
+        is_settled = self.stored.status == Status.SETTLED.value
+        return np.asarray(is_settled & np.isfinite(self.errors).all(axis=1))
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Statements that the noise allows."""
+        return Profile.of(
+            Centres(
+                values=self.centroids,
+                errors=self.errors,
+                counts=self.counts,
+                count_error=self.stored.count_error,
+                settled=self.settled,
+                half_widths=self.half_widths,
+            )
+        )
+
+    @cached_property
+    def half_widths(self) -> FloatArray:
+        """Half the range between the bounds, float64 (n_features,)."""
+        domain = self.mechanism.domain
+        half: FloatArray = (np.array(domain.upper) - np.array(domain.lower)) / 2
+        return half
+
+    @property
+    def compares(self) -> bool:
+        """Return whether there is a mean of settled centres to compare with."""
+        return int(self.settled.sum()) > 1
+
+    def error(self, cluster: int, feature: int) -> float:
+        """Return the standard error of a coordinate, or NaN if it is not known."""
+        return float(self.errors[cluster, feature]) if self.settled[cluster] else math.nan
+
+    def value(self, cluster: int, feature: int) -> str:
+        """Return a coordinate of a centroid, in the units of its column."""
+        number = float(self.centroids[cluster, feature])
+        return self.units[feature].brief(number, self.error(cluster, feature))
+
+    def share(self, cluster: int) -> float:
+        """Return the share of a cluster in all counts, 0 to 1."""
+        counts = np.maximum(self.counts, 0.0)
+        return float(counts[cluster] / max(counts.sum(), math.ulp(1.0)))
+
+    def count(self, number: float, error: float) -> str:
+        """Return a noisy count in words, to the first digit of its error."""
+        if error < EXACT_COUNTS:
+            return f"{number:,.0f}"
+        places = max(0, math.floor(math.log10(max(error, 1.0))))
+        return f"{max(0, round(number, -places)):,.0f}"
+
+    def group(self, cluster: int) -> Fact:
+        """Return the fact about the number and name of a group."""
+        name = self.names.clusters.get(cluster)
+        if name is None:
+            return Fact.of("group_number", number=cluster)
+        return Fact.of("group_with_name", number=cluster, name=name)
+
+    def said(self, name: str, /, **values: Any) -> Markup:
+        """Return the sentence of a fact as HTML."""
+        return self.run.said(name, **values)
+
+    def text(self, name: str, /, **values: Any) -> str:
+        """Return the sentence of a fact as text, for attributes."""
+        return self.run.text(name, **values)

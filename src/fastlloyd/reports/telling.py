@@ -1,0 +1,61 @@
+"""Facts about the difference between one cluster and the others. `profile.py` has the rule."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fastlloyd.mechanisms.facts import Fact, FarRecords
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.uncertainty import Status
+from fastlloyd.records.recipe.checks import DROP, MIDDLE, REFUSE
+from fastlloyd.reports.profile import Claim
+from fastlloyd.reports.units import DayUnits, Units
+
+_FAR: Final = {
+    FarRecords.PULLED_IN: "reads_far_pulled_in",
+    FarRecords.LEFT_OUT: "reads_far_left_out",
+    FarRecords.COUNTED: "reads_far_counted",
+}
+_NOT_SETTLED: Final = {
+    Status.FEW.value: "group_few",
+    Status.MOVING.value: "group_moving",
+    Status.STAYED.value: "group_stayed",
+}
+
+
+def not_settled(status: str) -> Fact | None:
+    """Return the fact about a cluster of which nothing is concluded, or None if it is settled."""
+    name = _NOT_SETTLED.get(status)
+    return None if name is None else Fact.of(name)
+
+
+def side(claim: Claim, units: Units) -> Fact:
+    """Return the fact about the side of a claim, such as "the highest"."""
+    if isinstance(units, DayUnits):
+        names = ("side_later", "side_latest"), ("side_earlier", "side_earliest")
+    else:
+        names = ("side_higher", "side_highest"), ("side_lower", "side_lowest")
+    return Fact.of(names[claim.side < 0][claim.is_extreme])
+
+
+def readings(m: Mechanism) -> tuple[Fact, ...]:
+    """Return facts about the values that the bars cover: clipped values, gaps, and far records."""
+    return (Fact.of("reads_outside"), *_gaps(m), Fact.of(_FAR[m.far_records]))
+
+
+def _gaps(m: Mechanism) -> Iterator[Fact]:
+    for feature in m.domain.recipe or ():
+        if feature.missing == MIDDLE:
+            yield Fact.of("reads_gap_middle", name=feature.name)
+        elif feature.missing not in (REFUSE, DROP):
+            missing = feature.missing
+            value = missing if isinstance(missing, str) else f"{missing:g}"
+            yield Fact.of("reads_gap", name=feature.name, value=value)
+
+
+def suggestions(clearest: int | None, finer: int | None) -> Sequence[Fact]:
+    """Return the fact about the groups that the noisy votes show, or nothing if they show none."""
+    if clearest is None:
+        return ()
+    if finer is None:
+        return (Fact.of("clearest_split", n=clearest),)
+    return (Fact.of("clearest_and_finer_split", n=clearest, finer=finer),)
