@@ -191,9 +191,9 @@ def measured(value: float, error: float) -> str:
     if places is None:
         return f"{value:.{WITHOUT_ERROR}g}"
     if -6 <= places <= 6:
-        return (
-            f"{round(value, places):.{max(places, 0)}f} ± {round(error, places):.{max(places, 0)}f}"
-        )
+        shown = max(places, 0)
+        # never -0.0
+        return f"{round(value, places) + 0.0:.{shown}f} ± {round(error, places):.{shown}f}"
     power = math.floor(math.log10(max(abs(value), error)))
     shown = min(max(places + power, 0), 15)
     return f"({value / 10.0**power:.{shown}f} ± {error / 10.0**power:.{shown}f})e{power:+03d}"

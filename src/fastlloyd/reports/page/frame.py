@@ -82,7 +82,7 @@ def _total(view: View) -> Markup:
     error = view.stored.count_error * view.n_clusters**0.5
     n = view.count(float(view.counts.sum()), error)
     total = Fact.of("page_total_exact" if error < EXACT_COUNTS else "page_total", n=n)
-    if view.run.plan is None:
+    if view.run.plan is None or view.run.plan.simulated:
         return view.run.words(total)
     return view.said("page_total_of", total=total, n=view.run.plan.n_clients)
 

@@ -1,5 +1,6 @@
 """Sentences of the page as HTML. The words are those of `sentences.toml`."""
 
+import re
 import string
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ _CLASSES: Final = {
     }.items()
     for name in names
 }
-_BREAKS: Final = ("_", ".", "-", "/")
+_BREAKS: Final = re.compile(r"(?<=[_./-])(?=\w)(?!_)")
 
 
 def marked(fact: Fact, unit: Unit) -> Markup:
@@ -59,9 +60,5 @@ def _joined(parts: list[Markup], separator: str) -> Markup:
 
 def breakable(name: str) -> Markup:
     """Return a name that people chose, with places where a line may break."""
-    parts: list[Child] = []
-    for letter in name:
-        parts.append(letter)
-        if letter in _BREAKS:
-            parts.append(element("wbr"))
-    return element("bdi", parts)
+    parts = _BREAKS.split(name)
+    return element("bdi", [[element("wbr") if n else None, part] for n, part in enumerate(parts)])

@@ -1,0 +1,161 @@
+"""The page of a result: a function of its other files, that shows every text as it is."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastlloyd.base.files import write_folder
+from fastlloyd.errors import DataError
+from fastlloyd.mechanisms.lloyd.algorithm import LLOYD
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.uncertainty import Status
+from fastlloyd.reports.names import LONGEST, Names
+from fastlloyd.reports.page.frame import page_of
+from fastlloyd.reports.page.run_view import of_ten
+from fastlloyd.reports.run_result import NAMES, PAGE
+from fastlloyd.reports.stored_files import StoredFiles
+from pages import HEBREW, NASTY, Seen, page, random_result, replaced, result_of, structure
+
+APART = np.array([[20.0, 50.0, 50.0], [50.0, 50.0, 50.0], [80.0, 50.0, 50.0]])
+
+
+def test_the_page_of_a_folder_has_the_same_bytes_as_the_page_of_the_run(tmp_path: Path) -> None:
+    contents = random_result(5, 8).files()
+    made = page_of(StoredFiles(tmp_path / "elsewhere", contents))
+    others = {"clusters.png": b"x", "comparison-NOT-PRIVATE.json": b"{}", PAGE: b"old"}
+    write_folder(tmp_path / "result", contents | others, force=False)
+    assert page_of(StoredFiles.read(tmp_path / "result")) == made
+
+
+def test_the_page_asks_for_nothing_and_runs_nothing() -> None:
+    seen = Seen(page(random_result(5, 9)))
+    policy = {
+        "http-equiv": "Content-Security-Policy",
+        "content": "default-src 'none'; style-src 'unsafe-inline'",
+    }
+    assert ("meta", policy) in seen.tags
+    assert not {tag for tag, _ in seen.tags} & {"script", "img", "link", "iframe", "form", "object"}
+    for _, attributes in seen.tags:
+        assert (attributes.get("href") or "#").startswith("#")
+        assert not any(name.startswith("on") or name in ("src", "style") for name in attributes)
+    assert "url(" not in page(random_result(2, 2))
+
+
+@settings(max_examples=25, deadline=None)
+@given(names=st.lists(
+    st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=60),
+    min_size=3, max_size=3, unique=True,
+), title=st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=LONGEST))  # fmt: skip
+def test_names_are_read_back_and_never_change_the_elements(names: list[str], title: str) -> None:
+    def seen(features: list[str], given_title: str) -> Seen:
+        texts = Names(given_title, {1: given_title}).to_toml().encode()
+        return Seen(page(result_of(APART, features=features), {NAMES: texts}))
+
+    found, plain = seen(names, title), seen(["a", "b", "c"], "t")
+    without = [each for each in structure(found) if each[0] != "wbr"]
+    assert without == [each for each in structure(plain) if each[0] != "wbr"]
+    assert all(name in found.text for name in [*names, title])
+
+
+def test_markup_in_a_name_is_shown_as_text() -> None:
+    html = page(result_of(APART, features=[NASTY, HEBREW, "c"]))
+    assert NASTY not in html
+    assert NASTY in Seen(html).text
+    assert HEBREW in Seen(html).text
+
+
+def test_a_card_says_what_distinguishes_its_group() -> None:
+    text = Seen(page(result_of(APART))).text
+    assert "Its centre has the lowest x0 (20; all together" in text
+    assert "Its centre has the highest x0" in text
+
+
+@pytest.mark.parametrize("status", [Status.FEW, Status.MOVING, Status.STAYED])
+def test_nothing_is_concluded_from_a_group_that_did_not_settle(status: Status) -> None:
+    text = Seen(page(result_of(APART, status=status))).text
+    assert "Its centre has" not in text
+    assert "0 of 3 groups settled" in text
+
+
+def test_warnings_come_first() -> None:
+    taken = random_result(3, 3)
+    leaking = replaced(
+        taken,
+        mechanism=replaced(taken.mechanism, taken_from_the_data=("bounds were taken",)),  # type: ignore[arg-type]
+    )
+    assert (
+        Seen(page(leaking))
+        .text.lstrip()
+        .split("fastlloyd", 1)[1]
+        .lstrip()
+        .startswith("NOT PRIVATE.")
+    )
+    exact = result_of(APART, errors=0.0, algorithm=LLOYD, delta=None)
+    exact = replaced(exact, count_error=0.0)
+    text = Seen(page(exact)).text
+    assert "NOT PRIVATE." in text
+    assert "noise allows" not in text
+
+
+def test_sentences_are_about_rows_if_a_person_may_have_several() -> None:
+    text = Seen(page(random_result(3, 3, persons=Persons.called("patient")))).text
+    assert "of the rows, each patient counted once in all (like" in text
+    assert "a patient may have rows in several groups" in text
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "words"),
+    [
+        (1.0, "can hardly tell"),
+        (4.0, "can partly tell"),
+        (20.0, "does not hide single records well"),
+    ],
+)
+def test_the_lead_says_how_well_a_record_is_hidden(epsilon: float, words: str) -> None:
+    text = " ".join(Seen(page(random_result(2, 3, epsilon=epsilon))).text.split())
+    assert words in text
+    assert f"epsilon {epsilon:g}, delta 10⁻⁶" in text
+
+
+@pytest.mark.parametrize(
+    ("delta", "said"),
+    [
+        (1e-5, "10⁻⁵"),
+        (6.66667e-7, "6.7 \N{MULTIPLICATION SIGN} 10⁻⁷"),
+        (1 / 3e5, "3.4 \N{MULTIPLICATION SIGN} 10⁻⁶"),
+        (0.02, "2 \N{MULTIPLICATION SIGN} 10⁻²"),
+    ],
+)
+def test_a_delta_is_shown_as_it_was_asked_for_and_never_smaller(delta: float, said: str) -> None:
+    assert of_ten(delta) == said
+
+
+@pytest.mark.parametrize("k", [1, 2, 9, 13, 41, 100])
+@pytest.mark.parametrize("d", [1, 2, 3, 8, 9, 100])
+def test_every_size_of_page_is_small_and_quick(k: int, d: int) -> None:
+    features = [f"measurement_{j}_of_the_left_ventricle_{'a' * 30}"[:60] for j in range(d)]
+    result = random_result(k, d, features=features, n_records=1_000_000)
+    contents = result.files()
+    began = time.process_time()
+    made = page_of(StoredFiles(Path("result"), contents))
+    assert time.process_time() - began < 3  # seconds on any machine; .2 on one of today
+    assert len(made) <= 400_000
+
+
+@pytest.mark.parametrize("content", [
+    b"\xff", b"title = 1", b"[names]\n7 = 'x'", b"[names]\na = 'x'", b"other = 1", b"names = 3",
+    b'title = "a\\u202eb"', b"title = ''", b"title = '%s'" % (b"x" * 61), b"[names]\n0 = 5",
+])  # fmt: skip
+def test_a_file_of_names_that_cannot_be_is_refused(content: bytes) -> None:
+    with pytest.raises(DataError, match=r"names\.toml"):
+        page(random_result(2, 2), {NAMES: content})
+
+
+def test_names_are_read_back_from_their_file() -> None:
+    names = Names('a "title"', {10: NASTY[:LONGEST], 2: HEBREW})
+    assert Names.of(names.to_toml().encode(), 11, "f") == names
+    assert not Names.of(None, 3, "f")
