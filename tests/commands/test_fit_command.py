@@ -88,6 +88,7 @@ def test_fit_shows_centroids_guarantee_and_files_and_writes_them(
         "centroids.json",
         "privacy.json",
         "mechanism.toml",
+        "result.html",
         "clusters.png",
     }
     table = np.loadtxt("result/centroids.csv", delimiter=",", skiprows=1, usecols=range(1, 7))

@@ -49,6 +49,7 @@ def test_without_matplotlib_everything_else_is_written(
         "centroids.json",
         "privacy.json",
         "mechanism.toml",
+        "result.html",
     }
 
 

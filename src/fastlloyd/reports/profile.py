@@ -5,7 +5,7 @@ privacy. A cluster is settled if its status is, and its standard errors are know
 
 Rule. S clusters are settled, with d features, centroids m_ij, standard errors e_ij, and noisy
 counts n_i whose standard error is s. Two standard errors cover a centre in nine of ten cases or
-more (`Mechanism.promise`). A normal law of which exactly that is true has the deviation
+more (`Mechanism.promise`). A normal law for which exactly that is true has the deviation
 
     s_ij = KAPPA e_ij,    KAPPA = 2 / Phi^-1(.95).
 

@@ -23,7 +23,7 @@ _NOT_SETTLED: Final = {
 
 
 def not_settled(status: str) -> Fact | None:
-    """Return the fact about a cluster of which nothing is concluded, or None if it is settled."""
+    """Return the fact that nothing is concluded from a cluster, or None if it is settled."""
     name = _NOT_SETTLED.get(status)
     return None if name is None else Fact.of(name)
 

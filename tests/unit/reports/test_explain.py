@@ -30,7 +30,7 @@ from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLO
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.reports.certainty import certainty
+from fastlloyd.reports.certainty import Odds
 from fastlloyd.reports.coalitions import coalitions, one_share_epsilon, person_epsilon
 from fastlloyd.reports.explain import explain
 from fastlloyd.reports.facts import said, sentence, sentences
@@ -312,7 +312,7 @@ def test_the_explanation_names_every_guarantee_and_every_limit(
         "'age' from ",
         f"At most {m.n_records} records in all.",
         (
-            f"- a reader who was 50 % certain before the run is at most {math.ceil(certainty(m, 0.5) * 1000) / 10:g}"
+            f"- a reader who was 50 % certain before the run is at most {math.ceil(Odds.of_run(m).certainty(0.5) * 1000) / 10:g}"
             " % certain afterwards\n"
         ),
         f"{rounded_up(person_epsilon(of, 5))} with 5 records",
