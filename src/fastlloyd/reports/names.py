@@ -1,4 +1,4 @@
-"""Names that people give to a result and its clusters, kept beside its files in names.toml."""
+"""Names that people give to a result and its clusters, kept next to its files in names.toml."""
 
 import tomllib
 from collections.abc import Mapping
