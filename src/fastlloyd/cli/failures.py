@@ -1,7 +1,8 @@
 """End of a command: its exit code, and a sentence on stderr for each fault.
 
 Exit codes: 0 means done. 1 means an error of the program. 2 means a fault that the user can
-correct, and no result was written. 130 means interrupted.
+correct, and no result was written. 130 means interrupted, and 143 or 129 ended by SIGTERM or
+SIGHUP.
 """
 
 import io
@@ -27,10 +28,16 @@ DONE, UNEXPECTED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 class Interrupted(BaseException):
-    """Interruption of a job by Ctrl-C, with sentences about what was spent and written.
+    """Interruption of a job, with sentences about what was spent and written.
 
     It is no KeyboardInterrupt, which typer replaces by an exit code.
+
+    code : exit code of the command.
     """
+
+    def __init__(self, sentences: str, code: int = INTERRUPTED) -> None:
+        super().__init__(sentences)
+        self.code = code
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -54,7 +61,8 @@ def run(arguments: Sequence[str]) -> int:
         sentence = _sentence(error)  # empty where a command without arguments has shown its help
         return _say(REFUSED, f"Error: {sentence}") if sentence else REFUSED
     except (Interrupted, KeyboardInterrupt, typer.Abort) as interruption:
-        return _say(INTERRUPTED, ". ".join(("Interrupted", *map(str, interruption.args))))
+        code = getattr(interruption, "code", INTERRUPTED)
+        return _say(code, ". ".join(("Interrupted", *map(str, interruption.args))))
     except MemoryError:
         return _say(
             UNEXPECTED,

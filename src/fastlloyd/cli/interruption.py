@@ -1,17 +1,23 @@
-"""Interruption of a job by Ctrl-C: the sentences that say what was spent and written until then."""
+"""Interruption of a job by Ctrl-C or a signal to end: the sentences that say what was spent and
+written until then.
+"""
 
 import enum
+import signal
+import threading
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
 
 from fastlloyd.base.files import free_name
 from fastlloyd.cli import accounts
-from fastlloyd.cli.failures import Interrupted
+from fastlloyd.cli.failures import INTERRUPTED, Interrupted
 from fastlloyd.cli.results import Destination
 from fastlloyd.errors import FastLloydError
 from fastlloyd.jobs.account import BudgetAccount
+
+_SIGNALS: Final = ("SIGTERM", "SIGHUP")  # not all systems have both
 
 
 class Stage(enum.Enum):
@@ -22,8 +28,22 @@ class Stage(enum.Enum):
     OVER = "over"
 
 
+class _Ended(KeyboardInterrupt):
+    """Signal that ends the process. It interrupts a job as Ctrl-C does.
+
+    number : number of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
 class Interruption:
     """Context of a job, which adds what was spent and written to an interruption.
+
+    Inside, SIGTERM and the end of the terminal (SIGHUP) interrupt the job as Ctrl-C does. Under
+    nohup, SIGHUP is ignored.
 
     account : account that is charged, or None.
     path : file or folder for the result, or None.
@@ -32,6 +52,7 @@ class Interruption:
 
     def __init__(self, account: BudgetAccount | None, path: Path | None) -> None:
         self._account, self._path, self._before = account, path, _version(path)
+        self._handlers = dict[int, Any]()
         self.stage = Stage.PREPARING
 
     @classmethod
@@ -41,13 +62,20 @@ class Interruption:
         return cls(account, free_name(folder) if folder is not None and place.is_new else folder)
 
     def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in filter(None, (getattr(signal, name, None) for name in _SIGNALS)):
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    self._handlers[number] = signal.signal(number, _end)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
         if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(" ".join((*self._spent(), self._written()))) from None
+            code = 128 + error.number if isinstance(error, _Ended) else INTERRUPTED
+            raise Interrupted(" ".join((*self._spent(), self._written())), code) from None
 
     def _spent(self) -> list[str]:
         if self.stage is Stage.PREPARING:
@@ -63,6 +91,10 @@ class Interruption:
         if self._path is not None and self._before != _version(self._path):
             return f"The result was written to {self._path}."
         return "No result was written."
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise _Ended(number)
 
 
 def _version(path: Path | None) -> tuple[int, int] | None:
