@@ -1,8 +1,8 @@
 """Files and folders that are written completely or not at all, and files for their owner only.
 
-A file for its owner only has this mode from the first instant. It is refused if others could have
-read it. A folder is written next to its destination and then renamed. So after a crash, a full disk
-or Ctrl-C there is the whole folder or nothing.
+A file for its owner only is made with mode 0600, so others can read it at no time. When such a file
+is read, it is refused if others could have read it. A folder is written next to its destination and
+then renamed. So after a crash, a full disk or Ctrl-C there is the whole folder or nothing.
 """
 
 import json
@@ -289,9 +289,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
-    """Replace the folder `target` by the folder `temporary`, which gets its permissions.
+    """Replace the folder `target` by the folder `temporary`, which gets the permissions of
+    `target`.
 
     The old folder is deleted last, and restored if the new one cannot replace it.
+
+    files : names of the files of a result, which are deleted with the old folder.
     """
     if not target.exists():
         temporary.rename(target)
@@ -309,8 +312,8 @@ def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
 
 
 def _discard(old: Path, new: Path, files: Sequence[str] = ()) -> None:
-    """Delete the folder of the earlier result. Files that were added to it in the meantime move to
-    the new folder.
+    """Delete the folder of an earlier result. Files in it that are not in `files` move to the new
+    folder.
     """
     for name in files:
         with suppress(OSError):

@@ -1,7 +1,8 @@
 """Precision of computed numbers and of displayed numbers.
 
-Decisions about privacy use as many bits as they need. Their results are floats that are rounded to
-the private side. A noisy number is displayed down to the second digit of its standard error.
+Decisions about privacy use as many bits as they need. Their results are floats that are rounded so
+that no guarantee is overstated: epsilon and delta up, mu down. A noisy number is displayed down to
+the second digit of its standard error.
 """
 
 import math
@@ -54,7 +55,9 @@ def fifty_digits() -> AbstractContextManager[Any]:
 
 
 class Decimals:
-    """Functions of Python's decimal numbers with mpmath's names. They take a tenth of the time."""
+    """Functions of Python's decimal numbers with mpmath's names. They take a tenth of the time that
+    mpmath takes.
+    """
 
     mpf = Decimal
 

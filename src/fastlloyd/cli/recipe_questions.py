@@ -152,7 +152,9 @@ def _ask_categories(_column: "ColumnLook") -> dict[str, Any]:
 
 
 def _weight() -> dict[str, Any]:
-    """Ask how much a difference counts. Return no weight for the usual one."""
+    """Ask how much a difference in a feature counts. Return the key "weight" with its value, or an
+    empty dict for the usual weight.
+    """
     typer.echo("Two texts are as far apart as the two bounds of a number. If that is too much,")
     given = typer.prompt(
         "write a weight below 1, as 0.1 (Enter: no)", default="", show_default=False

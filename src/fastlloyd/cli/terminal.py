@@ -54,7 +54,7 @@ class Column:
 
     @property
     def natural(self) -> int:
-        """Return the width at which nothing breaks."""
+        """Return the width at which no cell and no heading is broken into lines."""
         return max(map(cell_len, (self.heading, *self.cells)))
 
     @property

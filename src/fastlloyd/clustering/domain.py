@@ -261,7 +261,7 @@ class Domain(
 
     @property
     def _reaches(self) -> Iterator[Fraction]:
-        """Yield half the length of each feature in the scaled domain, up to a common factor."""
+        """Yield half the width of each feature in the scaled domain, up to a common factor."""
         for weight, width in zip(self.weights.tolist(), self._widths.tolist(), strict=True):
             yield Fraction(weight) * (
                 Fraction(width) if self.scaling is Scaling.COMMON else Fraction(1)

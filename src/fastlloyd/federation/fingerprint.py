@@ -2,7 +2,8 @@
 
 The key of the hash never leaves the file of fingerprints (`fingerprint_file`). The fingerprint does
 not depend on the order of the records or columns, or on the sizes of blocks. It only tells equal
-from unequal: a changed bit gives another fingerprint, and the owner can change a bit.
+from unequal. One changed bit gives another fingerprint, so an owner who changes a bit of the
+records is not found out.
 """
 
 import hmac
@@ -58,8 +59,8 @@ class Fingerprint:
 
 
 class Lanes:
-    """Function that sums the lanes of records (`RecordsHash`), under derived keys. These do not
-    reveal the key of the hash.
+    """Function that sums the lanes of records (`RecordsHash`), under derived keys. The derived keys
+    do not reveal the key of the hash.
 
     Parameters
     ----------

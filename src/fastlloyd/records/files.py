@@ -142,7 +142,11 @@ def _state(found: os.stat_result) -> FileState:
 def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
     """Open a file or an object for reading bytes.
 
-    Errors of a file raise OSError, and errors of an object DataError, now and while bytes are read.
+    buffer : number of bytes to request from a store at a time, or 0 to request only what is asked
+    for.
+
+    Errors of a file raise OSError, and errors of an object in a store raise DataError, now and
+    while bytes are read.
     """
     if not stores.is_address(path):
         file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it

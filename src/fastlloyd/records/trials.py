@@ -1,11 +1,11 @@
 """Trial of the readings of a text file: one is left, or the file is refused.
 
 A reading fits if every line has the same number of cells, two or more, and every chosen cell is a
-number or missing. It fits a file if it fits each line, given the first one. So a file with one
-record more fits no other reading than the file without it: if both are accepted, their common
-records are read alike. A record decides only whether the file is refused. If readings of both
-decimal marks fit, no chosen cell has a decimal mark, so both give the same values. Readings with
-different separators are never both accepted.
+number or missing. A reading fits a file if it fits each line, given the first line. So one more
+record can only make a reading fail, never make another one fit. If a file is accepted with and
+without some record, all other records are read in the same way. A record decides only whether the
+file is refused. If readings of both decimal marks fit, no chosen cell has a decimal mark, so both
+give the same values. Readings with different separators are never both accepted.
 """
 
 from __future__ import annotations
@@ -132,10 +132,10 @@ class Trial:
 
     def _may_be_a_record(self) -> bool:
         """Return whether a header that lacks the chosen columns could be a record with missing
-        cells there. If it could, note this doubt.
+        cells there. If it could, note this doubt about the first line.
 
-        Below another record this line would be read as a record. So this reading stays in the
-        trial.
+        If another record were above it, this line would be read as a record. So the reading is not
+        given up here.
         """
         wanted, names = self._wanted, numbered(self.width)
         if wanted.layout.header is not None or wanted.columns is NUMERIC:

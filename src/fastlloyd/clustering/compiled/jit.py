@@ -200,8 +200,8 @@ def _sources() -> str:
 
 @kernel(types.void())
 def begin() -> None:
-    """Do nothing. This first compilation makes Numba load the rest of itself, while other threads
-    wait.
+    """Do nothing. Compiling this function makes Numba load the rest of its own code, while other
+    threads wait.
     """
 
 

@@ -61,7 +61,7 @@ SIMULATED = (
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """Plan of one run, made by `design_plan`.
 
-    protocol_version : version of the protocol and of this form.
+    protocol_version : version of the protocol and of the plan's format.
     run_id : 32 hex digits, drawn for every run.
     trust : party that adds the noise.
     max_dropouts : D, number of clients that may be missing from a sum. With pairwise masks the

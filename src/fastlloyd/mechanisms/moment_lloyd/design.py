@@ -58,8 +58,8 @@ F = Fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Row of `TABLE`: shares and radii of the rounds, and directions, for given features and
-    signals.
+    """Row of `TABLE`: shares and radii of the rounds, and number of directions. The row is for runs
+    with at most `max_features` features and a signal below `below_signal`.
     """
 
     max_features: int
@@ -315,7 +315,7 @@ def _n_directions(row: Row, domain: Domain) -> int:
 def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
     """Return the weight of the mean for many features.
 
-    Its share grows with d / (N mu)^2, from 6 to 45 percent.
+    The mean's share of the budget grows with d / (N mu)^2, from 6 to 45 percent.
 
     signal : N mu.
     """

@@ -126,5 +126,5 @@ def records(state: State) -> float:
 
 
 def squared_length(state: State) -> float:
-    """Return the typical squared distance of records from their mean, with some slack."""
+    """Return the typical squared distance of records from their mean, multiplied by `SLACK`."""
     return SLACK * float(state.length) ** 2

@@ -43,8 +43,8 @@ class GridColumn(NamedTuple):
     def clustered(self, values: FloatArray) -> FloatArray:
         """Return the numbers that are clustered, (n,), for numbers in the column's units.
 
-        A number without a logarithm lies below the lower bound, and so does what it becomes. NaN
-        and infinity stay as they are.
+        A number without a logarithm (0 or less) is below the lower bound. It becomes a number that
+        is also below the lower bound. NaN and infinity stay as they are.
         """
         if self.scale is not Scale.LOG:
             return values
