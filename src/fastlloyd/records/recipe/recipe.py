@@ -10,8 +10,9 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from fastlloyd.records.recipe.together import columns_of, feature_fault, feature
 from fastlloyd.records.recipe.ways import GridColumn
 
 MAX_BYTES: Final = 1 << 20
+_MOST_FAULTS: Final = 100
 _EXACT: Final = 1 << 53  # integers up to here are exact in float64
 _TABLES: Final = (*KEYS, "features", "here")
 _HEADING = (
@@ -59,11 +61,7 @@ class Recipe:
     searched: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        faults = Faults()
-        for error in _together(self.features, self.here):
-            with faults.noted():
-                raise error
-        faults.check()
+        _check(_together(self.features, self.here))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, searching: bool = False) -> Recipe:
@@ -96,11 +94,7 @@ class Recipe:
                 )
             return recipe.here
         keys = None if agreed is None else frozenset(each.key for each in agreed)
-        faults = Faults()
-        for error in _local_faults(tables, keys):
-            with faults.noted():
-                raise error
-        faults.check()
+        _check(_local_faults(tables, keys))
         return msgspec.convert(dict(tables["here"]), Here)
 
     @classmethod
@@ -116,11 +110,7 @@ class Recipe:
 
         searching : as in `load`.
         """
-        faults = Faults()
-        for error in (*_faults(tables), *(() if searching else _range_faults(tables))):
-            with faults.noted():
-                raise error
-        faults.check()
+        _check(chain(_faults(tables), () if searching else _range_faults(tables)))
         here = dict(tables.get("here", {}))
         return cls(
             features=tuple(feature_of(key, table) for key, table in tables["features"].items()),
@@ -189,6 +179,15 @@ class Recipe:
         """Return the text of a recipe file, in the one form in which recipes are written."""
         here = _without_defaults(self.here)
         return _HEADING + "\n" + tomli_w.dumps(self.public | ({"here": here} if here else {}))
+
+
+def _check(errors: Iterable[DataError | PlanError]) -> None:
+    """Raise Problems with these errors, if there are any, and at most with the first hundred."""
+    faults = Faults()
+    for error in islice(errors, _MOST_FAULTS):
+        with faults.noted():
+            raise error
+    faults.check()
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[str, str]:

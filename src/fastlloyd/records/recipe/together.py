@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fastlloyd.base.names import listing
@@ -23,8 +24,8 @@ def feature_set_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
     """Yield an error for each fault that features have together."""
     if not any(each.role != ORDER for each in features):
         yield PlanError("no feature is clustered; state one at least", code=UNUSABLE_RECIPE)
-    names = [column.name for column in columns_of(features)]
-    for repeated in sorted({name for name in names if names.count(name) > 1}):
+    times = Counter(column.name for column in columns_of(features))
+    for repeated in sorted(name for name, n in times.items() if n > 1):
         yield PlanError(
             f"two columns of features are called {repeated!r:.80}; rename one", code=UNUSABLE_RECIPE
         )
@@ -50,7 +51,7 @@ def _dates(features: Sequence[Feature]) -> list[Feature]:
 
 
 def _until_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
-    keys, dates = [each.key for each in features], [each.key for each in _dates(features)]
+    keys, dates = {each.key for each in features}, {each.key for each in _dates(features)}
     for each in features:
         if each.until is None or is_day(each.until) or each.until in dates:
             continue
@@ -58,7 +59,7 @@ def _until_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
             f"{each.until!r:.80} is no date; name a feature that is one"
             if each.until in keys
             else f"'until' is {each.until!r:.80}; expected a date as YYYY-MM-DD, or the name of a"
-            f" feature that is a date ({listing(dates) or 'there is none'})"
+            f" feature that is a date ({listing(sorted(dates)) or 'there is none'})"
         )
         yield feature_fault(each.key, "until", fault)
 
@@ -88,8 +89,9 @@ def _person_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
             f"the key 'per_person' is missing; feature {by_person[0].key!r:.80} has it, so every"
             " feature needs it",
         )
+    has_order = bool(orders) or len(_dates(features)) == 1
     for each in by_person:
-        if each.per_person != "mean" and not orders and len(_dates(features)) != 1:
+        if each.per_person != "mean" and not has_order:
             yield feature_fault(
                 each.key,
                 "per_person",

@@ -193,6 +193,13 @@ def test_all_faults_come_at_once() -> None:
     assert "'age'" in found["here.names"]
 
 
+def test_of_very_many_faults_the_first_hundred_are_told() -> None:
+    tables = {"features": {f"f{i}": {"bounds": [1, 0]} for i in range(5000)}}
+    with pytest.raises(Problems) as refused:
+        Recipe.of(tables)
+    assert len(refused.value.errors) == 100
+
+
 def test_a_column_of_ids_is_no_feature() -> None:
     tables = {"features": {"age": {"bounds": [0, 1]}}, "here": {"unit_column": "age"}}
     with pytest.raises(Problems) as refused:
