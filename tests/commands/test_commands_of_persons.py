@@ -70,6 +70,7 @@ def test_fit_protects_patients_and_says_so(fastlloyd: Command, visits: Path) -> 
             for cluster in json.loads(Path("result/centroids.json").read_text())["clusters"]
         ]
     )
+    assert counts.dtype == np.float64  # in shares of a patient
     error = json.loads(Path("result/centroids.json").read_text())["clusters"][0][
         "noisy_count_standard_error"
     ]

@@ -56,6 +56,7 @@ OTHER_COLUMNS = CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """Cluster of a result, in original units.
 
+    noisy_count : a whole number if records are counted in units of one.
     standard_errors : standard error of each coordinate of the centroid, or None if the centroid was
         not moved in the last round.
     mean_beyond : row of `uncertainty.Accuracy.beyond` for this cluster, with None instead of NaN.
@@ -64,7 +65,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster: int  # from 0 by noisy count, the largest first, as labels are
     centroid: tuple[float, ...]
-    noisy_count: float
+    noisy_count: int | float
     noisy_count_standard_error: float
     standard_errors: tuple[float, ...] | None
     status: Status
@@ -176,11 +177,12 @@ class Result(RunResult, frozen=True, kw_only=True):
     @property
     def clusters(self) -> tuple[Cluster, ...]:
         """Clusters of the result, with centroid, noisy count, standard errors and status."""
+        as_counted = float if self.mechanism.number_bits else int
         return tuple(
             Cluster(
                 cluster=number,
                 centroid=tuple(centroid.tolist()),
-                noisy_count=float(count),
+                noisy_count=as_counted(count),
                 noisy_count_standard_error=self.count_error,
                 standard_errors=tuple(errors.tolist()) if status is not Status.STAYED else None,
                 status=status,

@@ -55,7 +55,8 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def noisy_counts(self) -> FloatArray:
         """Number of records, or persons, of each cluster, plus noise, float64 (n_clusters,)."""
-        return np.array([cluster.noisy_count for cluster in self.clusters])
+        counts = [cluster.noisy_count for cluster in self.clusters]
+        return np.array(counts, dtype=np.float64)
 
     @property
     def count_error(self) -> float:

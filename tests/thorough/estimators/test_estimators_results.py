@@ -1,6 +1,7 @@
 """A result of a command as a fitted estimator, and the picture of either."""
 
 import json
+import re
 import shutil
 import sys
 import warnings
@@ -78,11 +79,25 @@ def test_a_result_is_a_fitted_estimator_that_predicts_as_assign_does(
     assert np.array_equal(model.transform(records).min(axis=1), found.distances)
     exact = json.loads(Path("result/centroids.json").read_text())["clusters"]
     assert model.cluster_centers_.tolist() == [cluster["centroid"] for cluster in exact]
+    assert model.noisy_counts_.dtype == np.float64
     assert model.noisy_counts_.tolist() == [cluster["noisy_count"] for cluster in exact]
+    assert {type(cluster["noisy_count"]) for cluster in exact} == {int}
     assert model.privacy_spent_ == json.loads(Path("result/privacy.json").read_text())
     assert model.bounds_.tolist() == [[0, 100], [0, 5]]
     assert list(model.feature_names_in_) == ["age", "dose"]
     assert list(model.get_feature_names_out()) == [f"{kind.__name__.lower()}{i}" for i in range(3)]
+
+
+def test_a_result_whose_counts_were_written_as_decimals_is_read(records: Any) -> None:
+    folder = Path(_left_by())
+    before = MomentLloyd.from_result(folder)
+    text = (folder / "centroids.json").read_text()
+    decimals, n = re.subn(r'("noisy_count": -?\d+),', r"\1.0,", text)
+    assert n == 3
+    (folder / "centroids.json").write_text(decimals)
+    after = MomentLloyd.from_result(folder)
+    assert np.array_equal(after.noisy_counts_, before.noisy_counts_)
+    assert np.array_equal(after.predict(records), before.predict(records))
 
 
 @pytest.mark.parametrize(
