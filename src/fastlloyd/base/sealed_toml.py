@@ -90,7 +90,9 @@ def load_text(path: Path) -> str:
 
 
 def text_of(content: bytes, path: Path) -> str:
-    """Return the text of a document's file from its content. Raises PlanError."""
+    """Return the text of a document's file from its content. Raises PlanError if it is not UTF-8
+    text.
+    """
     try:
         return decoded(content, path, "pass a file that fastlloyd wrote, such as plan.toml")
     except ValueError as error:

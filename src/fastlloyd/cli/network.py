@@ -467,7 +467,9 @@ def naming_the_server(plan: Plan) -> list[str]:
 
 
 def say(sentence: str, *, as_json: bool = False) -> None:
-    """Print a sentence for the owner on stderr. With as_json, it is one more object of the log."""
+    """Print a sentence for the owner on stderr. With as_json, it is written as an object of the
+    log.
+    """
     typer.echo(_entry(time.time(), "info", sentence) if as_json else sentence, err=True)
 
 

@@ -179,12 +179,13 @@ def given_recipe(path: Path | None, columns: str | None) -> "Using | None":
 
 
 def searched_recipe(path: Path | None, columns: str | None) -> "tuple[Recipe | None, Using | None]":
-    """Return a recipe with ranges, and its features for the search for bounds, or (None, None)
-    without a recipe.
+    """Return a recipe in which features have ranges, and the features whose bounds are to be found.
+    Return (None, None) without a recipe.
 
     columns : keys of the features to use, or None for all.
 
-    Raises DataError, PlanError or Problems.
+    Raises PlanError if the file cannot be read or no feature has a range, Problems with all faults
+    of the recipe, and DataError if a key in `columns` is unknown.
     """
     if path is None:
         return None, None

@@ -105,9 +105,8 @@ class Command(TyperCommand):
 
 @contextmanager
 def _saying_what_is_wrong(options: Sequence[Any]) -> Iterator[None]:
-    """Context manager that replaces click's error about an option by an error in our words.
-
-    Raises `UsageError`.
+    """Context manager that replaces click's error about an option by a `UsageError` in our
+    words.
     """
     try:
         yield

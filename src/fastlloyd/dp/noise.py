@@ -91,8 +91,8 @@ class SystemNoise:
     copies of it, in one process or in a forked one, draw independently.
 
     Departs from the paper: its published code seeds the noise with numbers that every client knows,
-    and truncates the noise. Its Laplace noise on reals is the two-sided geometric here, the same
-    law on integers.
+    and truncates the noise. Instead of the paper's Laplace noise on reals, there is two-sided
+    geometric noise here, the same law on integers.
     """
 
     __slots__ = ()

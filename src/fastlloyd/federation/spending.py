@@ -11,9 +11,9 @@ admitted if
 
 Here m(epsilon) is the mu of a Gaussian exchange that covers an epsilon-DP exchange
 (`dp.gdp.pure_mu_squared`). tau is the distance of a run with rounded shares of noise from one with
-exact noise, and s = delta 2^-20. All numbers are rounded to the side of privacy. The first run of a
-data set was chosen before there was any answer. So it alone may use up a limit: its exact cost then
-replaces the first bound, and the part of delta that it leaves replaces s.
+exact noise, and s = delta 2^-20. All numbers are rounded so that no cost is understated. The first
+run of a data set was chosen before there was any answer. So it alone may use up a limit: its exact
+cost then replaces the first bound, and the part of delta that it leaves replaces s.
 """
 
 import math

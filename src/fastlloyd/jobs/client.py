@@ -187,7 +187,7 @@ class Drive(Protocol):
     """
 
     def __call__(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of `work` for the arguments."""
+        """Return the result of calling `work` with these arguments."""
 
 
 class PreparedClient(NamedTuple):

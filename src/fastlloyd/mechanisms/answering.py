@@ -1,6 +1,6 @@
-"""Answers to queries, from at most as many records as the cap.
+"""Answers to queries, from records whose number is at most the cap.
 
-The records are on this machine, or in any other form that answers queries.
+The records are on this machine, or anything else that answers queries for them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

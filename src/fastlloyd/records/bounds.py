@@ -85,7 +85,7 @@ def named_columns(text: str) -> tuple[list[str], list[str]]:
     """Return the names of the columns with bounds, and those of the columns whose blanks were not
     filled in. Both are empty if bounds are stated for every column.
 
-    The text is as in `parse_bounds`. Raises DataError.
+    The text is as in `parse_bounds`. Raises DataError if it cannot be bounds.
     """
     if "=" not in text and not text.lower().endswith(".toml"):
         return [], []

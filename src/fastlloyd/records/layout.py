@@ -102,8 +102,8 @@ class Reading(NamedTuple):
 def readings(layout: Layout, path: str) -> list[Reading]:
     """Return the readings that a layout leaves open, for a file at this path.
 
-    Nothing stated, there are five: commas with decimal points, and semicolons or tabs, each with
-    decimal points or decimal commas. The suffix .tsv stands for tabs.
+    If nothing is stated, there are five readings: commas with decimal points, and semicolons or
+    tabs, each with decimal points or decimal commas. The suffix .tsv stands for tabs.
     """
     separator = layout.separator
     if separator is None and ".tsv" in PurePosixPath(path.lower()).suffixes[-2:]:

@@ -208,7 +208,7 @@ def _end(refused: list[str]) -> None:
 
 
 def _note(summaries: "Summaries") -> None:
-    """Print the parts of the folder that are not shown."""
+    """Print notes about the rows of the folder that no figure or table includes."""
     for note in summaries.results.notes:
         typer.echo(f"Note: {note}", err=True)
     if failed := len(summaries.results.failures):

@@ -78,7 +78,7 @@ def outlook(path: Path, out: Path, *, quick: bool) -> tuple[Progress, list[str]]
     """Return the progress of a folder, and the data sets of unfinished trials that are not on this
     machine.
 
-    It runs and writes nothing. Raises the errors of `run`, except for missing data sets.
+    Nothing is run or written. Raises the errors of `run`, except for missing data sets.
     """
     every, _ = _asked(path, out, quick=quick)
     done = read_rows(out)

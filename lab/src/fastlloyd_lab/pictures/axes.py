@@ -122,11 +122,11 @@ def logarithmic_marks(low: float, high: float) -> list[float]:
 
 
 def _together(values: list[float]) -> tuple[float, float]:
-    """Return the least and the greatest value of the largest group of values that has no large gap
-    between neighbours.
+    """Return the least and the greatest value of the largest group of values in which no value is
+    more than `GAP` times the value before it.
 
-    values : ascending values. Values that are not positive are left out if the others alone span
-        more than the gap.
+    values : ascending values. Values that are not positive are left out if the largest of the
+        others is more than `GAP` times the smallest.
     """
     positive = [value for value in values if value > 0]
     if len(positive) < len(values) and (

@@ -2,8 +2,9 @@
 to a method.
 
 As in the paper, failed trials and values that are not finite are left out of means, and their
-number is stated. An example is the Davies-Bouldin index of a single cluster. Runs are identified by
-their number: in runs with the same number, all methods start from the same centroids.
+number is stated. An example of such a value is the Davies-Bouldin index of a single cluster. Runs
+are identified by their number: in runs with the same number, all methods start from the same
+centroids.
 """
 
 import math

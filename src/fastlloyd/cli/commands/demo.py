@@ -2,8 +2,8 @@
 showing them to each other.
 
 Hospitals and server are four processes on this machine. They use the commands and files that four
-organisations would use. Without a separate server, one of the hospitals hosts the run, and there
-are three processes.
+organisations would use. Without a separate server, one of the hospitals hosts the run, and its
+process starts the server's process.
 """
 
 import csv

@@ -54,7 +54,7 @@ class Identity(Secret):
 
     @classmethod
     def from_private_bytes(cls, secret: bytes) -> Self:
-        """Return the key with these `private_bytes`."""
+        """Return the key whose `private_bytes` are `secret`."""
         check_length("the private key", secret, KEY_BYTES)
         return cls(Ed25519PrivateKey.from_private_bytes(secret))
 

@@ -105,7 +105,7 @@ class RunKeys(Secret):
 
     @classmethod
     def from_private_bytes(cls, secret: bytes) -> Self:
-        """Return the keys with these `private_bytes`."""
+        """Return the keys whose `private_bytes` are `secret`."""
         check_length("the keys of a run", secret, RUN_KEYS_BYTES)
         check_supported()
         from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey

@@ -1,4 +1,6 @@
-"""Dates in text: formats of numbers only, and days since 1 January 1970."""
+"""Dates in text, in formats that consist of numbers, and their conversion to days since 1 January
+1970.
+"""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def _range_faults(tables: Mapping[str, Any]) -> Iterator[PlanError]:
 def _local_faults(
     tables: Mapping[str, Any], keys: frozenset[str] | None
 ) -> Iterator[DataError | PlanError]:
-    """Yield an error for each fault of a file with the local part alone."""
+    """Yield an error for each fault of a file that has only the local part."""
     for name in tables.keys() - {"here"}:
         yield PlanError(
             f"{shown(name)} must not be in this file: everything except the table [here] comes from"
