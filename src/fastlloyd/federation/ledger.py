@@ -58,7 +58,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     spent : total cost of the runs for these neighbours.
     otherwise : total cost of the runs for the same unit, under the other neighbouring relation.
     first_run : cost that the first run reserved, for these neighbours. If the limit names no
-        neighbours, for records under the relation of that run.
+        neighbours, the cost is for records under the relation of the first run.
     first_limit : limit in force before the first run, if no later one was larger, or None.
     proviso : reason why the runs together may exceed that limit if they were chosen from results,
         or None if they cannot.
@@ -204,7 +204,7 @@ def stage_costs(planned: TwoStages, rows_are: str | None = None) -> tuple[Planne
 
 
 def together(first: PlannedCost, *later: PlannedCost) -> PlannedCost:
-    """Return the cost of several stages as one run. All must have the same neighbours."""
+    """Return the cost of several stages as one run. All stages must have the same neighbours."""
     for cost in later:
         first = msgspec.structs.replace(
             first,

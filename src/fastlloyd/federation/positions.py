@@ -68,7 +68,7 @@ class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @classmethod
     def of(cls, position: SignedPosition) -> Self:
-        """Return the position in this form."""
+        """Return the position with head and signature as hex digits."""
         return cls(
             length=position.length, head=position.head.hex(), signature=position.signature.hex()
         )

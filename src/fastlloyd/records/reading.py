@@ -117,8 +117,8 @@ def open_records(
 
 
 def _pieces(whole: Piece, states: files.States) -> list[Piece]:
-    """Return a piece for each file, with the columns in the names of its folders below the
-    source.
+    """Return a piece for each file, with the columns that are stated in the names of its folders
+    below the source.
 
     whole : piece that stands for all files, whose path is the source.
     """

@@ -202,7 +202,7 @@ def _asked(path: Path, out: Path, *, quick: bool) -> tuple[list[Trial], dict[str
 
 
 def _earlier_trials(earlier: Mapping[str, Any], source: Path, out: Path) -> list[Trial]:
-    """Return the trials for which a folder was made, read from its provenance.
+    """Return the trials for which a folder of results was made, read from its provenance `earlier`.
 
     source : folder of the code files that specifications name.
     """
