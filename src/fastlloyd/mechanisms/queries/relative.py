@@ -1,7 +1,6 @@
 """Questions of Lloyd's iterations: sums and counts of each cluster, and the loss at the end.
 
-Departs from the paper, which multiplies counts by 2**16, as it does sums. Here counts have a unit
-of their own.
+Departs from the paper, which multiplies counts by 2**16, as it does sums.
 """
 
 import hashlib
