@@ -44,6 +44,7 @@ from fastlloyd.reports.run_result import (
     PICTURE,
     PLAN,
     ROUNDS,
+    SHOWS_RECORDS,
     UNFINISHED,
     RunResult,
 )
@@ -56,7 +57,6 @@ Records = Table | RecordFile | ArrayRecords
 # what one of them leaves, at least
 _OF_RUNS = (PLAN, EXACT, ROUNDS), (PLAN, BOUNDS, ROUNDS), (PLAN, UNFINISHED)
 LONGEST = 60  # characters of the data's name
-SHOWS_RECORDS = "clusters.png next to this statement shows the records themselves: NOT PRIVATE"
 COMPARED = (
     "exact figures of a comparison with lloyd were computed from the records and shown on the"
     f" screen (and written to {COMPARISON} if there is an output folder): {NOT_PRIVATE}, and not"

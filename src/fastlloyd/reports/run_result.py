@@ -52,6 +52,7 @@ from fastlloyd.reports.statement import mechanism_statement, plan_statement
     "names.toml",
 )
 NOT_PRIVATE = "NOT PRIVATE"
+SHOWS_RECORDS = "clusters.png next to this statement shows the records themselves: NOT PRIVATE"
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from fastlloyd.base.places import whose
 from fastlloyd.base.sealed_toml import text_of
 from fastlloyd.base.texts import decoded
 from fastlloyd.errors import UNREADABLE_FILE, DataError, PlanError
-from fastlloyd.reports.run_result import COMPARISON, FILES, PAGE, PICTURE
+from fastlloyd.reports.run_result import COMPARISON, FILES, PAGE, PICTURE, PRIVACY
 
 _MADE = PAGE, PICTURE, COMPARISON  # made from the others, or not covered by the guarantee
 
@@ -43,6 +43,15 @@ class StoredFiles(NamedTuple):
     def sources(self) -> tuple[str, ...]:
         """Names of the files from which the page of the result is made, in the order of `FILES`."""
         return tuple(name for name in FILES if name in self.contents and name not in _MADE)
+
+    @property
+    def cautions(self) -> list[str]:
+        """Cautions of the privacy statement."""
+        return list(self.json(PRIVACY)["cautions"])
+
+    def with_file(self, name: str, content: bytes) -> "StoredFiles":
+        """Return the files, with this one in place of an earlier one of its name."""
+        return self._replace(contents={**self.contents, name: content})
 
     def document(self, name: str) -> str:
         """Return the text of a sealed document. Raises PlanError if it is missing or no text."""

@@ -9,6 +9,7 @@ cautions, and the number of clients in the last sum. All other entries are left 
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from fastlloyd.base.names import NAME
@@ -19,7 +20,16 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.bounds_result import both_stages
 from fastlloyd.reports.outside import THIS_ESTIMATOR
-from fastlloyd.reports.run_result import BOUNDS_MECHANISM, PRIVACY, ROUNDS, finite_or_none
+from fastlloyd.reports.run_result import (
+    BOUNDS,
+    BOUNDS_MECHANISM,
+    EXACT,
+    MECHANISM,
+    PLAN,
+    PRIVACY,
+    ROUNDS,
+    finite_or_none,
+)
 from fastlloyd.reports.statement import (
     STATEMENT_VERSION,
     PrivacyStatement,
@@ -27,6 +37,7 @@ from fastlloyd.reports.statement import (
     plan_statement,
 )
 from fastlloyd.reports.stored_files import StoredFiles
+from fastlloyd.reports.stored_result import StoredResult, files_of
 
 TOLERANCE = 1e-6  # relative, of what is worked out in floating point on another machine
 # sentences, which another version may word otherwise; and what a run found out
@@ -106,6 +117,33 @@ class SealedSettings(NamedTuple):
         if found["delta_accounted"] > m.delta:
             raise _contradiction(source, "epsilon", epsilon, "a larger number")
         return found
+
+
+def checked_files(path: Path) -> StoredFiles:
+    """Read the files of a result, and check that settings, numbers and statement belong together.
+
+    path : folder of the result, or a table of centroids in it.
+
+    Raises DataError or PlanError if they do not, or if the path is not a result.
+    """
+    folder = path if path.is_dir() else path.parent
+    files = StoredFiles.read(folder)
+    if BOUNDS in files.contents and EXACT not in files.contents:
+        sealed = _of_bounds(files)
+    else:
+        files = files_of(path)
+        stored = StoredResult.of(files)
+        sealed = SealedSettings.of(files, stored.mechanism, stored.plan)
+    stored_statement(files, sealed)
+    return files
+
+
+def _of_bounds(files: StoredFiles) -> SealedSettings:
+    if PLAN in files.contents:
+        plan = Plan.from_toml(files.document(PLAN), str(files.folder / PLAN))
+        return SealedSettings(plan.mechanism, plan)
+    source = str(files.folder / MECHANISM)
+    return SealedSettings(BoundsMechanism.from_toml(files.document(MECHANISM), source))
 
 
 def stored_statement(files: StoredFiles, sealed: SealedSettings) -> PrivacyStatement:

@@ -3,12 +3,10 @@
 from typing import Final
 
 from fastlloyd.base.markup import Child, Markup, element
-from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.reports.page.drawing import Axis, size_bar, strip
 from fastlloyd.reports.page.view import EXACT_COUNTS, View
 from fastlloyd.reports.page.words import breakable
-from fastlloyd.reports.profile import Claim
-from fastlloyd.reports.telling import not_settled, readings, side
+from fastlloyd.reports.telling import readings
 from fastlloyd.reports.units import SIDES
 
 FULL, COMPACT = 12, 40  # groups with a full card, with a short card; a table has more
@@ -73,7 +71,7 @@ def _card(view: View, axes: list[Axis], cluster: int) -> Markup:
         "article",
         element(
             "header",
-            element("h3", heading(view, cluster), id=label),
+            element("h3", view.run.words(view.group(cluster)), id=label),
             element("span", size(view, cluster), class_="n"),
         ),
         size_bar(view, cluster),
@@ -116,16 +114,6 @@ def _span(view: View, cluster: int, feature: int) -> Child:
     return view.said("span", low=low, high=high)
 
 
-def heading(view: View, cluster: int) -> Markup:
-    """Return number and name of a group."""
-    fact = view.group(cluster)
-    values = {
-        key: breakable(value) if isinstance(value, str) else value
-        for key, value in fact.values.items()
-    }
-    return view.said(fact.name, **values)
-
-
 def size(view: View, cluster: int) -> Markup:
     """Return the size of a group in words."""
     error, share = view.stored.count_error, view.share(cluster)
@@ -144,37 +132,13 @@ def _between(view: View, cluster: int) -> Child:
 
 
 def tells(view: View, cluster: int) -> Markup:
-    """Return the sentence about what distinguishes a group."""
-    unsettled = not_settled(str(view.stored.status[cluster]))
-    if unsettled is not None:
-        return element("p", view.said(unsettled.name), class_="tells soft")
-    if view.n_clusters == 1:
-        return element("p", view.said("lead_one_group"), class_="tells")
-    claims = view.profile.claims[cluster]
-    if not claims:
-        silent = "group_silent" if view.has_noise else "group_alike"
-        return element("p", view.said(silent), class_="tells soft")
-    said = [_claim(view, cluster, claim, n) for n, claim in enumerate(claims)]
-    n_unsaid = int((view.profile.sides[cluster] == 0).sum())
-    more: Child = (
-        [" ", element("span", view.said("nothing_on_others", n=n_unsaid), class_="soft")]
-        if n_unsaid and view.has_noise
-        else None
-    )
-    return element("p", view.said("claims", claims=said), more, class_="tells")
-
-
-def _claim(view: View, cluster: int, claim: Claim, number: int) -> Fact:
-    j = claim.feature
-    error = max(view.error(cluster, j), float(view.profile.together_errors[j]))
-    value, together = float(view.centroids[cluster, j]), float(view.profile.together[j])
-    return Fact.of(
-        "claim_next" if number else "claim_first",
-        side=side(claim, view.units[j]),
-        feature=element("b", breakable(view.features[j])),
-        value=view.units[j].brief(value, error),
-        together=view.units[j].brief(together, error),
-    )
+    """Return the sentences about what distinguishes a group."""
+    first, *others = view.told(cluster)
+    more: list[Child] = [
+        [" ", element("span", view.run.words(fact), class_="soft")] for fact in others
+    ]
+    is_soft = not view.profile.claims[cluster]
+    return element("p", view.run.words(first), more, class_="tells soft" if is_soft else "tells")
 
 
 def _table(view: View) -> Markup:
@@ -187,7 +151,7 @@ def _table(view: View) -> Markup:
     rows = [
         element(
             "tr",
-            element("th", heading(view, cluster), scope="row"),
+            element("th", view.run.words(view.group(cluster)), scope="row"),
             element("td", view.count(float(view.counts[cluster]), view.stored.count_error)),
             element("td", tells(view, cluster), class_="l wide"),
         )

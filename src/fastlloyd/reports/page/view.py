@@ -15,10 +15,12 @@ from fastlloyd.mechanisms.persons import Unit
 from fastlloyd.mechanisms.uncertainty import Status
 from fastlloyd.reports.names import Names
 from fastlloyd.reports.page.run_view import RunView
-from fastlloyd.reports.profile import BoolArray, Centres, Profile
+from fastlloyd.reports.picture import Picture
+from fastlloyd.reports.profile import BoolArray, Centres, Claim, Profile
 from fastlloyd.reports.run_result import NAMES
 from fastlloyd.reports.stored_files import StoredFiles
 from fastlloyd.reports.stored_result import StoredResult
+from fastlloyd.reports.telling import not_settled, side
 from fastlloyd.reports.units import Units, units_of
 
 EXACT_COUNTS = 0.5  # a smaller standard error of a count hides nothing
@@ -155,6 +157,45 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if name is None:
             return Fact.of("group_number", number=cluster)
         return Fact.of("group_with_name", number=cluster, name=name)
+
+    def picture(self) -> Picture:
+        """Return the picture of the result, without records."""
+        return Picture.of(
+            self.mechanism,
+            private=self.run.is_private,
+            epsilon=self.run.privacy["epsilon"],
+            centroids=self.centroids,
+            errors=self.errors,
+            settled=self.settled,
+            noisy_counts=self.counts,
+        )
+
+    def told(self, cluster: int) -> list[Fact]:
+        """Return facts about what distinguishes a group: what is stated, and how much is not."""
+        if (fact := not_settled(str(self.stored.status[cluster]))) is not None:
+            return [fact]
+        if self.n_clusters == 1:
+            return [Fact.of("lead_one_group")]
+        claims = self.profile.claims[cluster]
+        if not claims:
+            return [Fact.of("group_silent" if self.has_noise else "group_alike")]
+        named = [self._claim(cluster, claim, n) for n, claim in enumerate(claims)]
+        found = [Fact.of("claims", claims=named)]
+        n_unsaid = int((self.profile.sides[cluster] == 0).sum())
+        if n_unsaid and self.has_noise:
+            found.append(Fact.of("nothing_on_others", n=n_unsaid))
+        return found
+
+    def _claim(self, cluster: int, claim: Claim, number: int) -> Fact:
+        j, units = claim.feature, self.units[claim.feature]
+        error = max(self.error(cluster, j), float(self.profile.together_errors[j]))
+        return Fact.of(
+            "claim_next" if number else "claim_first",
+            side=side(claim, units),
+            feature=self.features[j],
+            value=units.brief(float(self.centroids[cluster, j]), error),
+            together=units.brief(float(self.profile.together[j]), error),
+        )
 
     def said(self, name: str, /, **values: Any) -> Markup:
         """Return the sentence of a fact as HTML."""

@@ -33,12 +33,20 @@ def marked(fact: Fact, unit: Unit) -> Markup:
     for text, name, form, _ in string.Formatter().parse(words):
         parts.append(text)
         if name is not None:
-            value = values[name]
-            plain = isinstance(value, Markup)
-            parts.append(value if plain else Wording().format_field(value, form or ""))
+            parts.append(_formatted(name, values[name], form or ""))
     made = together(parts)
     side = _CLASSES.get(fact.name)
     return made if side is None else element("span", made, class_=side)
+
+
+def _formatted(name: str, value: Any, form: str) -> Markup | str:
+    """Return a value as HTML. Names that people chose may break, and have their own direction."""
+    if isinstance(value, Markup):
+        return value
+    text = str(Wording().format_field(value, form))
+    if name == "feature":
+        return element("b", breakable(text))
+    return breakable(text) if name in ("name", "text") else text
 
 
 def _marked_value(value: Any, unit: Unit) -> Any:

@@ -1,0 +1,208 @@
+"""Command `fastlloyd result`: the page and the picture of a finished result, and names for its
+clusters.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fastlloyd.base.files import write_bytes, write_file
+from fastlloyd.cli.options import in_output
+from fastlloyd.errors import DataError
+
+if TYPE_CHECKING:
+    from fastlloyd.reports.names import Names
+    from fastlloyd.reports.page.view import View
+    from fastlloyd.reports.stored_files import StoredFiles
+
+ResultFolder = Annotated[
+    Path,
+    typer.Argument(
+        help="Folder of a result of fit, simulate or join.", metavar="RESULT", show_default=False
+    ),
+]
+Html = Annotated[
+    bool,
+    in_output("--html", help="Make result.html anew. This is what happens without an option."),
+]
+Png = Annotated[bool, in_output("--png", help="Make clusters.png anew.")]
+Title = Annotated[
+    str | None,
+    in_output(
+        "--title",
+        help='Title of the page and the picture, kept in names.toml. "" removes it.',
+        metavar="TEXT",
+    ),
+]
+NameOfCluster = Annotated[
+    list[str] | None,
+    in_output(
+        "--name",
+        help=(
+            "Name of a cluster, such as 0='elderly, anaemic', kept in names.toml. May be given"
+            " several times. An empty name removes it."
+        ),
+        metavar="CLUSTER=NAME",
+    ),
+]
+Check = Annotated[
+    bool,
+    in_output("--check", help="Check that page and picture are what the other files give."),
+]
+Registry = Annotated[
+    bool,
+    in_output(
+        "--registry",
+        help="Write registry.yaml, an entry for the OpenDP registry of deployments.",
+    ),
+]
+Json = Annotated[bool, in_output("--json", help="Print what was done as JSON.")]
+
+
+def result(
+    folder: ResultFolder,
+    html: Html = False,
+    png: Png = False,
+    title: Title = None,
+    name: NameOfCluster = None,
+    check: Check = False,
+    registry: Registry = False,
+    json: Json = False,
+) -> None:
+    """Make the page of a result from its other files, and name its clusters. No records are read,
+    and nothing is spent.
+    """
+    from fastlloyd.cli import terminal
+    from fastlloyd.reports.run_result import NAMES, PAGE
+    from fastlloyd.reports.stored_statement import checked_files
+
+    files, named = checked_files(folder), title is not None or bool(name)
+    if check and (html or png or named or registry):
+        raise DataError("--check changes nothing; leave the other options out")
+    if check:
+        _check(files, as_json=json)
+        return
+    written = []
+    if named:
+        text = _renamed(files, title, name or []).to_toml()
+        files = files.with_file(NAMES, text.encode())
+        written.append(NAMES)
+    if html or named or not (png or registry):
+        from fastlloyd.reports.page.frame import page_of
+
+        files = files.with_file(PAGE, page_of(files))
+        written.append(PAGE)
+    if png:
+        from fastlloyd.reports.run_result import PICTURE
+
+        files = files.with_file(PICTURE, _picture(files))
+        written.append(PICTURE)
+    for each in written:
+        write_bytes(files.folder / each, files.contents[each])
+    more, missing = _registry(files) if registry else ([], [])
+    paths = [str(files.folder / each) for each in [*written, *more]]
+    if json:
+        terminal.print_json({"files": paths, "missing": missing})
+        return
+    typer.echo(f"Written: {', '.join(paths)}.")
+    if missing:
+        typer.echo(
+            f"Missing in {files.folder / 'registry.toml'}: {', '.join(missing)}. Fill in what may"
+            " be published, and run the command again."
+        )
+
+
+def _view(files: "StoredFiles") -> "View":
+    """Return the view of a result of clusters. Raises DataError for a result of bounds."""
+    from fastlloyd.reports.page.view import View
+    from fastlloyd.reports.run_result import EXACT
+
+    if EXACT not in files.contents:
+        raise DataError(f"{files.folder} is a result without clusters; only its page can be made")
+    return View.of(files)
+
+
+def _renamed(files: "StoredFiles", title: str | None, given: Sequence[str]) -> "Names":
+    """Return the names of a result with the changes of the options."""
+    from fastlloyd.reports.names import Names
+
+    view = _view(files)
+    clusters = dict(view.names.clusters)
+    for text in given:
+        number, equals, name = text.partition("=")
+        if not (equals and number.strip().isdecimal()):
+            raise DataError(
+                f"--name {text!r:.80}: expected the number of a cluster and its name, such as"
+                " 0='elderly, anaemic'"
+            )
+        clusters[int(number)] = name.strip()
+    kept = {cluster: name for cluster, name in clusters.items() if name}
+    names = Names(
+        view.names.title if title is None else title.strip() or None,
+        kept,
+    )
+    numbers = dict.fromkeys(clusters, "any")
+    Names(None, numbers).check(view.n_clusters, "--name")
+    names.check(view.n_clusters, "--title or --name")
+    return names
+
+
+def _picture(files: "StoredFiles") -> bytes:
+    from fastlloyd.reports import pictures
+
+    return pictures.draw(_view(files).picture())
+
+
+def _check(files: "StoredFiles", *, as_json: bool) -> None:
+    """Compare page and picture with what the other files give.
+
+    Raises DataError if one of them differs or is missing.
+    """
+    from fastlloyd.cli import terminal
+    from fastlloyd.reports.page.frame import page_of
+    from fastlloyd.reports.run_result import PAGE, PICTURE, SHOWS_RECORDS
+
+    same: dict[str, Any] = {PAGE: files.contents.get(PAGE) == page_of(files)}
+    if PICTURE in files.contents and SHOWS_RECORDS not in files.cautions:
+        same[PICTURE] = files.contents[PICTURE] == _picture(files)
+    if as_json:
+        terminal.print_json({"same": same})
+    wrong = [name for name, is_same in same.items() if not is_same]
+    if wrong:
+        raise DataError(
+            f"{' and '.join(str(files.folder / name) for name in wrong)} is not what the other"
+            " files of the result give: it was changed, or made by another version; make it anew"
+            f" with fastlloyd result {files.folder} --html --png"
+        )
+    if not as_json:
+        typer.echo(f"As the other files give: {', '.join(same)}.")
+
+
+def _registry(files: "StoredFiles") -> tuple[list[str], list[str]]:
+    """Write the registry entry, and a form for the facts of people if there is none.
+
+    Return the names of the files, and of the missing facts.
+    """
+    from fastlloyd.reports.registry import (
+        PEOPLE,
+        REGISTRY,
+        PeopleFacts,
+        registry_entry,
+        template,
+        to_yaml,
+    )
+    from fastlloyd.reports.stored_statement import SealedSettings, stored_statement
+
+    view, path = _view(files), files.folder / PEOPLE
+    people = PeopleFacts.read(path)
+    sealed = SealedSettings.of(files, view.mechanism, view.run.plan)
+    statement = stored_statement(files, sealed)
+    entry = to_yaml(registry_entry(view.stored, statement, people))
+    written = [REGISTRY]
+    if not path.exists():
+        write_file(path, template())
+        written.append(PEOPLE)
+    write_file(files.folder / REGISTRY, entry)
+    return written, people.missing
