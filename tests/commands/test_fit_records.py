@@ -28,6 +28,7 @@ from fastlloyd.cli.client_progress import ClientProgress
 from fastlloyd.clustering import grid_records
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.jobs.client import own_records
+from fastlloyd.jobs.live import LiveFile
 from fastlloyd.jobs.source import TableSource
 from fastlloyd.jobs.watching import RecordsFound
 from fastlloyd.mechanisms.catalogue import read_mechanism
@@ -133,7 +134,9 @@ def test_no_number_of_clipped_or_dropped_records_is_in_the_log_of_a_client(
         values[:7, 0] = value * domain.upper[0]
         table = Table(values=values, columns=domain.features, source="memory")
         for as_json in (True, False):
-            progress = ClientProgress(plan, as_json=as_json, is_rehearsal=False)
+            progress = ClientProgress(
+                plan, "a", LiveFile(None), as_json=as_json, is_rehearsal=False
+            )
             source = TableSource(table)
             with own_records(source, plan.mechanism, Outside.CLIP, b"k" * 32) as own:
                 own.look()

@@ -7,12 +7,14 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from fastlloyd.cli import network, screen
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.jobs.client import pass_seconds_to_ask_for
+from fastlloyd.jobs.live import LiveFile, Sight
 from fastlloyd.jobs.watching import (
     EngineStarted,
     Event,
@@ -27,15 +29,23 @@ from fastlloyd.reports.facts import duration
 P = ParamSpec("P")
 T = TypeVar("T")
 
+OVER = "The run is over."
+WITHOUT_RESULT = "The run ended without a result."
+STOPPED = "This client was stopped. Start it again with the same command to continue the run."
+
 
 class ClientProgress:
     """Notes about the progress of one client in a run.
 
     watch : function that receives the events of the job.
+    live : file of progress.
     """
 
-    def __init__(self, plan: Plan, *, as_json: bool, is_rehearsal: bool) -> None:
-        self.watch = StoppableWatch(self._hear)
+    def __init__(
+        self, plan: Plan, name: str, live: LiveFile, *, as_json: bool, is_rehearsal: bool
+    ) -> None:
+        self.watch, self.live = StoppableWatch(self._hear), live
+        self._name = name
         self._plan, self._as_json, self._is_rehearsal = plan, as_json, is_rehearsal
         self._say = partial(network.say, as_json=as_json)
 
@@ -67,7 +77,7 @@ class ClientProgress:
             found.append(await call())
             return True
 
-        if not self.follow(kept, self.watch.stop, lambda: "before the run", str):
+        if not self.follow(kept, self.watch.stop, lambda: self.sight("before the run")):
             raise network.stopped(as_json=self._as_json)
         return found[0]
 
@@ -75,17 +85,35 @@ class ClientProgress:
         self,
         run: Callable[[], Coroutine[Any, Any, T]],
         stop: Callable[[], None],
-        step: Callable[[], str],
-        details: Callable[[], str],
+        look: Callable[[], Sight],
     ) -> T | None:
         """Run the session to its end as `network.drive` does, and show the progress of each pass.
 
         Returns None if a pass was stopped before its end.
         """
-        try:
-            return network.drive(run, stop, step, lambda: details() + self._far())
-        except Stopped:
-            return None
+        found: T | None = None
+        with suppress(Stopped):
+            found = network.drive(run, stop, look, self.live, self._far)
+        if found is None:
+            self.live.end(STOPPED)
+        return found
+
+    def sight(self, step: str, **more: Any) -> Sight:
+        """Return the view that this client has of the run.
+
+        step : present step in words.
+        more : further fields of `Sight`.
+        """
+        plan = self._plan
+        return Sight(
+            name=self._name,
+            role="client",
+            run_id=plan.run_id,
+            step=step,
+            n_rounds=plan.mechanism.n_rounds,
+            n_clients=plan.n_clients,
+            **more,
+        )
 
     def _far(self) -> str:
         """Return the progress of the present pass in words.

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from fastlloyd.base.places import whose
 from fastlloyd.base.texts import decoded
+from fastlloyd.cli.live_words import details
 from fastlloyd.cli.settings import read_plan
 from fastlloyd.errors import IdentityError, StateError
 from fastlloyd.federation.identity.identity import MAX_PASSPHRASE, PrivateIdentity, PublicIdentity
@@ -29,6 +30,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Role, Store, store_path
 from fastlloyd.federation.store.files import IDENTITY_SUFFIX
 from fastlloyd.federation.traffic import traffic
+from fastlloyd.jobs.live import LiveFile, Sight
 from fastlloyd.jobs.parties import der
 from fastlloyd.reports.facts import said
 from fastlloyd.reports.plan_facts import expiring, plan_cautions
@@ -48,6 +50,7 @@ two such lines.
 """
 
 _MAX_BYTES = 4 * MAX_PASSPHRASE + 2
+_PAUSE = 0.25  # seconds between two looks at a run
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -208,21 +211,28 @@ def address_to_listen_at(plan: Plan, given: str | None) -> str:
 def drive(
     run: Callable[[], Coroutine[Any, Any, T]],
     stop: Callable[[], None],
-    step: Callable[[], str],
-    details: Callable[[], str],
+    look: Callable[[], Sight],
+    live: LiveFile,
+    more: Callable[[], str] = str,
 ) -> T:
-    """Run a session until it ends, and show its current step with details.
+    """Run a session until it ends, and show its progress.
 
     A terminal shows one line that is updated. Otherwise the step is logged at intervals. Signals
     are handled as in `heed_signals`.
 
     run : function that returns the session as a coroutine.
     stop : function that stops the session.
-    step, details : functions that return the text to show.
+    look : function that returns the present view of the run.
+    live : file of progress.
+    more : function that returns a phrase for the owner of the records alone, or "".
     """
 
+    def seen() -> Sight:
+        live.see(sight := look())
+        return sight
+
     async def shown() -> T:
-        showing = asyncio.create_task(_show(step, details))
+        showing = asyncio.create_task(_show(seen, more))
         try:
             return await run()
         finally:
@@ -262,27 +272,29 @@ def _stop_once(
     stop()
 
 
-async def _show(step: Callable[[], str], details: Callable[[], str]) -> None:
+async def _show(look: Callable[[], Sight], more: Callable[[], str]) -> None:
     """Show the step of the run until this task is cancelled."""
     if not sys.stderr.isatty():
-        return await _log_waiting(step, details)
+        return await _log_waiting(look, more)
     with Console(stderr=True, markup=False, highlight=False, emoji=False).status("") as status:
         while True:
-            status.update(step() + details())
-            await asyncio.sleep(0.25)
+            sight = look()
+            status.update(f"{sight.step}{details(sight)}{more()}")
+            await asyncio.sleep(_PAUSE)
 
 
-async def _log_waiting(step: Callable[[], str], details: Callable[[], str]) -> None:
+async def _log_waiting(look: Callable[[], Sight], more: Callable[[], str]) -> None:
     """Log the step and its details if it takes long: after 10 seconds, then at growing
     intervals.
     """
     clock, now, said, pause = asyncio.get_running_loop().time, "", 0.0, FIRST_WAIT
     while True:
-        await asyncio.sleep(0.25)
-        if (before := now) != (now := step()):
+        await asyncio.sleep(_PAUSE)
+        before, sight = now, look()
+        if before != (now := sight.step):
             said, pause = clock(), FIRST_WAIT
         elif clock() - said >= pause:
-            _LOG.info("%s%s", before, details())
+            _LOG.info("%s%s%s", before, details(sight), more())
             said, pause = clock(), min(2 * pause, LONGEST_WAIT)
 
 
@@ -346,33 +358,6 @@ def _entry(
 
 def _stamp(created: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(created))
-
-
-def seconds_left(timeout: float | None) -> str:
-    """Return a phrase for the time that the current step has left."""
-    return "" if timeout is None else f", {_clock(timeout)} left"
-
-
-def waiting_for(n_awaited: int, n_clients: int) -> str:
-    """Return a phrase for the number of clients that have not answered, or "" if it is 0."""
-    return f", waiting for {n_awaited} of {n_clients} clients" if n_awaited else ""
-
-
-def gives_up_in(timeout: float | None) -> str:
-    """Return a phrase for the time after which this client stops waiting for the server.
-
-    A client waits longer for the server than the server waits for the other clients.
-    """
-    return "" if timeout is None else f", this client gives up in {_clock(timeout)}"
-
-
-def _clock(timeout: float) -> str:
-    minutes, seconds = divmod(max(0, round(timeout)), 60)
-    return (
-        f"{minutes}:{seconds:02d}"
-        if minutes < 60
-        else f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
-    )
 
 
 def ended_without_result(

@@ -10,9 +10,8 @@ import time
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
+import msgspec
 import pytest
 
 if importlib.util.find_spec("grpc") is None:
@@ -20,13 +19,14 @@ if importlib.util.find_spec("grpc") is None:
 
 from datetime import UTC, datetime, timedelta
 
-from fastlloyd.cli import network
-from fastlloyd.cli.commands import serve
+from fastlloyd.cli import live_words, network
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.store import Role
 from fastlloyd.federation.transport.grpc.outbox import Meter
+from fastlloyd.jobs.live import LiveFile, Sight
 
 Screen = pytest.CaptureFixture[str]
+SIGHT = Sight(name="server", role="server", run_id="00", step="joining", n_rounds=2, n_clients=3)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -41,8 +41,9 @@ def test_without_a_terminal_who_is_waited_for_is_said_after_a_while_and_then_eve
         waited[0] += seconds
         await genuine(0)
 
-    def step() -> str:
-        return "joining" if waited[0] < hour else "round 1 of 2"
+    def look() -> Sight:
+        step = "joining" if waited[0] < hour else "round 1 of 2"
+        return msgspec.structs.replace(SIGHT, step=step)
 
     async def run() -> str:
         loop = asyncio.get_running_loop()
@@ -53,10 +54,13 @@ def test_without_a_terminal_who_is_waited_for_is_said_after_a_while_and_then_eve
 
     monkeypatch.setattr(asyncio, "sleep", pass_quickly)
     with network.logging_to_stderr(as_json=as_json):
-        assert network.drive(run, lambda: None, step, lambda: f", at {waited[0]:.0f}") == "the end"
+        ended = network.drive(
+            run, lambda: None, look, LiveFile(None), lambda: f", at {waited[0]:.0f}"
+        )
+    assert ended == "the end"
     lines = capsys.readouterr().err.splitlines()
     said = [json.loads(line)["message"] if as_json else line.split("INFO ")[1] for line in lines]
-    assert [line.split(", at ")[0] for line in said] == ["joining"] * 10 + ["round 1 of 2"] * 5
+    assert [line.split(";")[0] for line in said] == ["joining"] * 10 + ["round 1 of 2"] * 5
     first = [float(line.split(", at ")[1]) for line in said[:8]]
     assert [round(b - a, -1) for a, b in pairwise(first)] == [20, 40, 80, 160, 320, 600, 600]
     assert first[0] < 12
@@ -87,22 +91,25 @@ def test_a_client_is_told_that_a_store_is_new_and_a_server_has_nothing_to_spend(
 
 
 def test_the_line_of_a_server_names_who_has_not_answered() -> None:
-    assert serve._awaited((), {"a"}) == ""
-    assert serve._awaited(("a", "b"), {"a"}) == ", waiting for a, b (away)"
-    assert serve._awaited([f"c{i}" for i in range(20)], set()) == ", waiting for 20 clients"
+    for awaited, said in (
+        ((), ""),
+        (("a", "b"), ", waiting for a, b (away)"),
+        (tuple(f"c{i}" for i in range(20)), ", waiting for 20 clients"),
+    ):
+        sight = msgspec.structs.replace(SIGHT, awaited=awaited, connected=("a",))
+        assert live_words.details(sight) == f", 1 of 3 clients connected{said}; {Meter()}"
 
 
 def test_the_line_of_a_server_whose_run_is_over_says_for_whom_it_stays_and_how_long() -> None:
-    session = SimpleNamespace(plan=SimpleNamespace(n_clients=3), awaited=())
-    party: Any = SimpleNamespace(session=session, timeout=None)
-    server: Any = SimpleNamespace(connected={"b"}, not_told=("b", "c"), stays=34.2, meter=Meter())
-    said = (
+    over = msgspec.structs.replace(
+        SIGHT, connected=("b",), not_told=("b", "c"), awaited=(), seconds_left=34.2
+    )
+    assert live_words.details(over) == (
         ", 1 of 3 clients connected; the server runs until b, c (away) know that the run is over,"
         " 0:34 left; 0 bytes sent, 0 bytes received"
     )
-    assert serve._details(party, server) == said
-    server.not_told = tuple(f"c{i}" for i in range(20))
-    assert "until 20 clients know that the run is over, 0:34 left" in serve._details(party, server)
+    many = msgspec.structs.replace(over, not_told=tuple(f"c{i}" for i in range(20)))
+    assert "until 20 clients know that the run is over, 0:34 left" in live_words.details(many)
 
 
 @pytest.mark.parametrize(
@@ -118,11 +125,11 @@ def test_the_line_of_a_server_whose_run_is_over_says_for_whom_it_stays_and_how_l
 def test_what_a_step_may_still_take_is_said_in_minutes_and_from_an_hour_on_in_hours(
     seconds: float | None, said: str
 ) -> None:
-    assert network.seconds_left(seconds) == said
+    assert live_words.seconds_left(seconds) == said
 
 
 def test_a_client_says_when_it_gives_up_which_is_not_when_the_step_is_over() -> None:
-    assert [network.gives_up_in(each) for each in (None, 59.2, 176_390)] == [
+    assert [live_words.gives_up_in(each) for each in (None, 59.2, 176_390)] == [
         "",
         ", this client gives up in 0:59",
         ", this client gives up in 48:59:50",

@@ -167,12 +167,15 @@ def _carry_out(
     path : file of the plan.
     """
     from fastlloyd.cli import hosting, network
-    from fastlloyd.cli.client_progress import ClientProgress
+    from fastlloyd.cli.client_progress import OVER, WITHOUT_RESULT, ClientProgress
     from fastlloyd.federation.store import Role
     from fastlloyd.jobs.client import Endpoint
+    from fastlloyd.jobs.live import LiveFile, live_path
 
     plan, as_json = client.plan, output.json
-    progress = ClientProgress(plan, as_json=as_json, is_rehearsal=is_rehearsal)
+    where = client.request.store
+    live = LiveFile(None if is_rehearsal else live_path(where))
+    progress = ClientProgress(plan, identity.name, live, as_json=as_json, is_rehearsal=is_rehearsal)
     with (
         network.logging_to_stderr(as_json=as_json),
         client.source.working(progress.watch),
@@ -193,9 +196,9 @@ def _carry_out(
         if is_rehearsal:
             joining.rehearse()
             return None
-        where = client.request.store
         with network.store_at(where, identity.public, Role.CLIENT, as_json=as_json) as kept:
             ended = joining.take_part(kept)
+        live.end(OVER if ended is None else WITHOUT_RESULT)
         if beside is not None:
             beside.see_out(as_json=as_json)
     return ended
@@ -318,10 +321,12 @@ class _Joining(NamedTuple):
             outcome = self.progress.follow(
                 connected.run if beside is None else partial(beside.accompany, connected.run, stop),
                 stop,
-                lambda: party.session.progress,
-                lambda: (
-                    network.waiting_for(connected.n_awaited, plan.n_clients)
-                    + f"{network.gives_up_in(party.timeout)}; {connected.meter}"
+                lambda: self.progress.sight(
+                    party.session.progress,
+                    n_awaited=connected.n_awaited,
+                    seconds_left=party.timeout,
+                    sent=connected.meter.sent,
+                    received=connected.meter.received,
                 ),
             )
         except (DataError, EngineError) as error:

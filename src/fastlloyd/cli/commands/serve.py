@@ -6,7 +6,6 @@
 import os
 import sys
 import threading
-from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.runs import DurableServer
     from fastlloyd.federation.transport.grpc.server import GrpcServer
+    from fastlloyd.jobs.live import Sight
 
 PlanFile = Annotated[Path, typer.Argument(help="File of the plan of the run.", metavar="PLAN")]
 Key = Annotated[Path, typer.Option(help="File of the server's private identity.", metavar="FILE")]
@@ -42,7 +42,8 @@ StoreFile = Annotated[
 ]
 JsonLog = Annotated[bool, in_output("--json", help="Write the log as JSON, one object per line.")]
 
-SHOWN_CLIENTS = 12
+STOPPED = "The server was stopped. Start it again with the same command to continue the run."
+OVER = "The run is over."
 KEPT = (
     "The store keeps the masked sums of the rounds so far; a server spends no epsilon and writes no"
     " result."
@@ -122,6 +123,7 @@ def run(
     from fastlloyd.cli import network
     from fastlloyd.cli.failures import DONE
     from fastlloyd.federation.store import Role
+    from fastlloyd.jobs.live import LiveFile, live_path
     from fastlloyd.jobs.parties import has_finished
     from fastlloyd.jobs.server import Serving, connections_for
 
@@ -138,15 +140,15 @@ def run(
         party, server = Serving.of(
             plan, identity, kept, address=address, max_connections=max_connections
         )
-        result = network.drive(
-            server.serve,
-            server.stop,
-            lambda: party.session.progress,
-            lambda: _details(party, server),
-        )
+        live = LiveFile(live_path(kept.path))
+        result = network.drive(server.serve, server.stop, lambda: _sight(party, server), live)
         if result is None:
+            live.end(STOPPED)
             return network.STOPPED
         party.conclude()
+        live.end(
+            OVER if result.reason is None else f"The run ended without a result: {result.reason}"
+        )
     if result.reason is not None:
         return network.ended_without_result(
             result.reason, is_unspent=party.may_begin_again, as_json=as_json
@@ -163,33 +165,23 @@ def _say_over(n_rounds: int, *, as_json: bool) -> None:
     )
 
 
-def _details(party: "DurableServer", server: "GrpcServer") -> str:
-    from fastlloyd.cli.network import seconds_left
+def _sight(party: "DurableServer", server: "GrpcServer") -> "Sight":
+    """Return what may be known of a run at its server: names, rounds and bytes."""
+    from fastlloyd.jobs.live import Sight
 
-    session = party.session
-    here = f"{len(server.connected)} of {session.plan.n_clients} clients connected"
-    if names := server.not_told:
-        return (
-            f", {here}; the server runs until {_named(names, server.connected)} know that the run"
-            f" is over{seconds_left(server.stays)}; {server.meter}"
-        )
-    return (
-        f", {here}{_awaited(session.awaited, server.connected)}{seconds_left(party.timeout)};"
-        f" {server.meter}"
+    session, plan, connected = party.session, party.session.plan, server.connected
+    return Sight(
+        name=plan.server.name,
+        role="server",
+        run_id=plan.run_id,
+        step=session.progress,
+        n_rounds=plan.mechanism.n_rounds,
+        n_clients=plan.n_clients,
+        n_awaited=len(session.awaited),
+        awaited=session.awaited,
+        connected=tuple(name for name in plan.names if name in connected),
+        not_told=server.not_told,
+        seconds_left=server.stays if server.not_told else party.timeout,
+        sent=server.meter.sent,
+        received=server.meter.received,
     )
-
-
-def _awaited(names: Sequence[str], connected: Container[str]) -> str:
-    """Return a phrase that names the clients that have not answered in this step."""
-    if len(names) > SHOWN_CLIENTS:
-        return f", waiting for {len(names)} clients"
-    return f", waiting for {_named(names, connected)}" if names else ""
-
-
-def _named(names: Sequence[str], connected: Container[str]) -> str:
-    """Return the names of clients, with a mark for those that are away. Many clients are only
-    counted.
-    """
-    if len(names) > SHOWN_CLIENTS:
-        return f"{len(names)} clients"
-    return ", ".join(name if name in connected else f"{name} (away)" for name in names)

@@ -2,9 +2,11 @@
 the store.
 """
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from fastlloyd.cli.options import in_output
@@ -12,6 +14,7 @@ from fastlloyd.cli.terminal import print_json
 from fastlloyd.errors import StateError
 
 JOINING = "joining"
+PAUSE = 1.0  # seconds between two looks with --watch
 SHOWN_CLIENTS = 12
 _USED = {
     True: "a process uses it",
@@ -33,47 +36,101 @@ StoreFile = Annotated[
         help="A store, NAME.store, or the identity next to it, NAME.identity.toml.", metavar="STORE"
     ),
 ]
+Watch = Annotated[
+    bool,
+    in_output("--watch", help="Print the status again whenever it changes, until Ctrl-C."),
+]
 Json = Annotated[bool, in_output("--json", help="Print the runs as JSON.")]
 
 
-def status(store: StoreFile, json: Json = False) -> None:
+def status(store: StoreFile, watch: Watch = False, json: Json = False) -> None:
     """Show every run of a client's or server's store, and its progress."""
-    from fastlloyd.federation.store import Role, lock, read, store_path
+    from fastlloyd.federation.store import store_path
 
-    path = store_path(store)
+    path, shown = store_path(store), None
+    while True:
+        if (found := _look(path)) != shown:
+            shown = found
+            if json:
+                print_json(found)
+            else:
+                _show(path, found)
+        if not watch:
+            return
+        time.sleep(PAUSE)
+
+
+def _look(path: Path) -> dict[str, Any]:
+    """Return what is known of the runs in a store: its events, and the file of progress beside it.
+
+    Raises StateError for the ledger of a holder, or a file that is no store.
+    """
+    from fastlloyd.federation.store import Role, lock, read
+    from fastlloyd.jobs.live import live_path, read_live
+
     contents, events = read(path)
     if contents.role is Role.HOLDER:
         raise StateError(
             f"{path} is a ledger, which takes no part in runs; see it with `fastlloyd ledger show`"
         )
-    is_held, runs = lock.is_held(path), _runs(contents.history, events)
-    if json:
-        print_json(
-            {
-                "role": contents.role.value,
-                "events": contents.position.length,
-                "in_use": is_held,
-                "runs": runs,
-            }
+    live = read_live(live_path(path))
+    runs = _runs(contents.history, events)
+    for run in runs:
+        run["live"] = (
+            None
+            if live is None or live.sight.run_id != run["run_id"]
+            else msgspec.to_builtins(live)
         )
-        return
+    return {
+        "role": contents.role.value,
+        "events": contents.position.length,
+        "in_use": lock.is_held(path),
+        "runs": runs,
+    }
+
+
+def _show(path: Path, found: dict[str, Any]) -> None:
+    """Print what `_look` found."""
+    role, runs = found["role"], found["runs"]
     if not runs:
         nothing = (
             "no run; a server notes one when the first client has joined"
-            if contents.role is Role.SERVER
+            if role == "server"
             else "no run"
         )
         typer.echo(f"{path} has seen {nothing}.")
         return
     typer.echo(
-        f"{path} is the store of a {contents.role.value} and has {contents.position.length}"
-        f" events; {_USED[is_held]}"
+        f"{path} is the store of a {role} and has {found['events']} events;"
+        f" {_USED[found['in_use']]}"
     )
     for run in runs:
         began = f"{run['client']}, data set {run['dataset']}" if run["client"] else "server"
         closed = f"{run['rounds']} round{'' if run['rounds'] == 1 else 's'} closed"
         typer.echo(f"run {run['run_id']}: {run['state']}{_more(run)}")  # whole, for `--run`
         typer.echo(f"    {began}; {closed}{_waits(run)}")
+        if run["live"] is not None:
+            typer.echo(f"    {_heard(run['live'], is_used=found['in_use'])}")
+
+
+def _heard(found: dict[str, Any], *, is_used: bool | None) -> str:
+    """Return a sentence from the file of progress: the present step, or the end of the process.
+
+    found : content of the file.
+    is_used : whether a process uses the store, or None if that is unknown.
+    """
+    from fastlloyd.cli.live_words import ago, details
+    from fastlloyd.jobs.live import Live
+
+    live, now = msgspec.convert(found, Live), time.time()
+    if live.end:
+        return f"{live.end} That was {ago(live.age(now))}."
+    if is_used is False or live.is_old(now):
+        return (
+            f"last heard {ago(live.age(now))}, in {live.sight.step!r}; the process has stopped."
+            " Nothing is lost: start it again with the same command"
+        )
+    return f"now: {live.sight.step}, begun {ago(now - live.since)}{details(live.sight)}"
 
 
 def _waits(run: dict[str, Any]) -> str:

@@ -1,0 +1,153 @@
+"""Progress of a run over a network, in a file beside the store of its party.
+
+The file `NAME.live.json` contains names, rounds, bytes and times, and nothing about records. It is
+replaced as a whole at each change, and every few seconds. So a file that was not replaced for long
+belongs to a process that has stopped, or that cannot write.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fastlloyd.base.files import replacing, to_json
+
+PERIOD: Final = 3.0
+"""Seconds between two writes while nothing changes."""
+
+OLD: Final = 9.0
+"""Seconds after which a file that was not written again is old."""
+
+_MAX_BYTES: Final = 1 << 20
+
+
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """Public view of a run, as one of its parties sees it at one moment.
+
+    name : name of the party.
+    role : "client" or "server".
+    run_id : id of the run, in hexadecimal.
+    step : present step in words, such as "round 2 of 7".
+    n_rounds, n_clients : number of rounds and of clients in the plan.
+    n_awaited : number of clients that have not answered in this step.
+    awaited : their names. Only the server knows them, so they are None at a client.
+    connected : names of the clients that are connected to the server, or None at a client.
+    not_told : names of the clients that do not yet know that the run is over.
+    seconds_left : seconds after which this step is given up, or None if there is no limit.
+    sent, received : bytes that this process sent and received.
+    """
+
+    name: str
+    role: str
+    run_id: str
+    step: str
+    n_rounds: int
+    n_clients: int
+    n_awaited: int = 0
+    awaited: tuple[str, ...] | None = None
+    connected: tuple[str, ...] | None = None
+    not_told: tuple[str, ...] = ()
+    seconds_left: float | None = None
+    sent: int = 0
+    received: int = 0
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of a file of progress. Times are seconds since 1970 in UTC.
+
+    sight : last view of the run.
+    began : start of the process.
+    since : start of the present step.
+    written : time of this content.
+    steps : earlier steps of this process with their seconds, in order.
+    pid : number of the process.
+    end : sentence about the end of the process, or "" while it runs.
+    """
+
+    sight: Sight
+    began: float
+    since: float
+    written: float
+    steps: tuple[tuple[str, float], ...] = ()
+    pid: int = 0
+    end: str = ""
+
+    def age(self, now: float) -> float:
+        """Return the seconds since the content was written, at least 0."""
+        return max(0.0, now - self.written)
+
+    def is_old(self, now: float) -> bool:
+        """Return whether the process should have written again since. A process that has ended
+        writes no more, so its content is never old.
+        """
+        return not self.end and self.age(now) > OLD
+
+
+class LiveFile:
+    """File of progress that one process keeps up to date. If it cannot be written, the run goes on
+    without it.
+
+    path : the file, or None to keep none.
+    clock : function that returns the time, in seconds since 1970.
+    """
+
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
+        self._path, self._clock = path, clock
+        self._live: Live | None = None
+
+    def see(self, sight: Sight) -> None:
+        """Take over a view of the run. Write it if the step or the parties changed, or if the last
+        write was `PERIOD` seconds ago.
+        """
+        now, before = self._clock(), self._live
+        if before is None:
+            live = Live(sight=sight, began=now, since=now, written=now, pid=os.getpid())
+        else:
+            is_new = before.sight.step != sight.step
+            done = ((before.sight.step, now - before.since),) if is_new else ()
+            live = msgspec.structs.replace(
+                before,
+                sight=sight,
+                since=now if is_new else before.since,
+                steps=before.steps + done,
+                written=now,
+            )
+            if _parties(before.sight) == _parties(sight) and now - before.written < PERIOD:
+                return
+        self._live = live
+        self._write(live)
+
+    def end(self, words: str) -> None:
+        """Write the end of the process in words, if it had shown a run."""
+        if self._live is not None:
+            self._live = msgspec.structs.replace(self._live, written=self._clock(), end=words)
+            self._write(self._live)
+
+    def _write(self, live: Live) -> None:
+        if self._path is None:
+            return
+        with suppress(OSError), replacing(self._path, private=True) as file:
+            file.write(to_json(msgspec.to_builtins(live)).encode())
+
+
+def live_path(store: Path) -> Path:
+    """Return the path of the file of progress beside a store."""
+    return store.with_suffix(".live.json")
+
+
+def read_live(path: Path) -> Live | None:
+    """Return the content of a file of progress, or None if there is none that can be used."""
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(_MAX_BYTES), type=Live)
+    except (OSError, ValueError):
+        return None
+
+
+def _parties(sight: Sight) -> tuple[object, ...]:
+    """Return the part of a view of which every change is written."""
+    return sight.step, sight.n_awaited, sight.awaited, sight.connected, sight.not_told
