@@ -74,6 +74,8 @@ def _line(sizes: FloatArray, seconds: FloatArray) -> tuple[float, float, float]:
 
 def draw(found: Points) -> None:
     """Three panels on logarithmic scales, with the straight lines that fit best."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     figure = new_figure(3.8, PICTURE.name)
     for place, (axis, points) in enumerate(found.items(), 1):
         panel = figure.add_subplot(1, 3, place)
@@ -86,8 +88,11 @@ def draw(found: Points) -> None:
             1e3 * (fixed + each * everywhere),
             ":",
             color="#555555",
-            label="straight line",
+            label="linear in the size",
         )
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_major_formatter("{x:g}")
+        panel.yaxis.set_minor_formatter(NullFormatter())
         others = ", ".join(f"{name} = {value:,}" for name, value in BASE.items() if name != axis)
         panel.set_title(others, fontsize=10)
         panel.set_xlabel(LABELS[axis])

@@ -60,7 +60,9 @@ def _here(look: "Look") -> dict[str, Any]:
     here = {name: stated[name] for name in look.layout.stated}
     if with_words := [column.name for column in look.columns if column.has_words]:
         typer.echo(f"\nThere are words among the numbers of: {', '.join(with_words)}")
-        words = _items("Words for a missing cell, as k.A.,- (Enter: none)", default="")
+        words = _items(
+            "Words for a missing cell, with commas between, as k.A.,- (Enter: none)", default=""
+        )
         here |= {"missing_words": words} if any(words) else {}
     return here
 

@@ -95,7 +95,7 @@ def mark_decades(panel: "Axes", low: float, high: float) -> None:
     panel.set_yscale("log")
     panel.yaxis.set_major_locator(FixedLocator(logarithmic_marks(low, high)))
     panel.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: re.sub(r"e\+0?", "e", f"{value:g}"))
+        FuncFormatter(lambda value, _: re.sub(r"e\+0?", "e", f"{value:.5g}"))
     )
     panel.yaxis.set_minor_locator(NullLocator())
     panel.yaxis.set_minor_formatter(NullFormatter())

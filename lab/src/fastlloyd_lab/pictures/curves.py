@@ -215,6 +215,7 @@ def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
     A mean from a single run is marked only if other means of the figure come from several runs.
     """
     from matplotlib.markers import CARETDOWN, CARETUP
+    from matplotlib.patheffects import withStroke
 
     for epsilon, each in curves.off(variant):
         above = each.mean > curves.scale.high if curves.scale else False
@@ -234,9 +235,11 @@ def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
         panel.annotate(
             "1 run",
             (epsilon, each.mean),
-            (5, 0),
+            (-3, 4),
             textcoords="offset points",
             fontsize=sheet.SMALL,
             color=colour,
-            va="center",
+            va="bottom",
+            zorder=6,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
         )

@@ -226,9 +226,15 @@ def _draw_maps(
     samples = [*theirs.values(), *own.values()]
     foot = [
         runs(samples).replace(", 95% intervals shaded", ""),
-        "Brackets: the 95% interval of an improvement contains 0.",
         *left_out(samples),
     ]
+    ratios = {shape: ratio for shape in own if (ratio := relative(own[shape], theirs[shape])).n}
+    changes = {
+        shape: replace(r, mean=100 * (1 - r.mean), half_width=100 * r.half_width)
+        for shape, r in ratios.items()
+    }
+    if any(_holds_zero(change) for change in changes.values()):
+        foot.insert(1, "Brackets: the 95% interval of an improvement contains 0.")
     upwards = _AXES["n_features"]
     rows = max(ROW_HEIGHT * len(family.sizes("n_features")), width(upwards, TEXT))
     figure, panels = sheet(title, _AROUND + rows, (1, 3), {}, foot)
@@ -241,11 +247,6 @@ def _draw_maps(
     )
     for panel, name, each in zip(panels, names, areas, strict=False):
         _map(panel, family, each, name, lambda mean: colormaps[_AREAS](float(shared(mean))), _area)
-    ratios = {shape: ratio for shape in own if (ratio := relative(own[shape], theirs[shape])).n}
-    changes = {
-        shape: replace(r, mean=100 * (1 - r.mean), half_width=100 * r.half_width)
-        for shape, r in ratios.items()
-    }
     reach = max((abs(change.mean) for change in changes.values()), default=1.0) or 1.0
     scale = Normalize(-reach, reach)
     _map(
@@ -312,14 +313,17 @@ def _map(
 
 
 def _area(summary: Summary) -> str:
-    return (
-        f"{summary.mean:#.3g}".removesuffix(".")
-        if 1e-3 <= abs(summary.mean) < 1e5
-        else f"{summary.mean:.1e}"
-    )
+    """Return the mean with three digits, or fewer where three do not fit into a cell."""
+    size = abs(summary.mean)
+    if not 1e-3 <= size < 1e5:
+        return f"{summary.mean:.1e}"
+    return f"{summary.mean:#.{3 if size >= 1e-2 else 2}g}".removesuffix(".")
 
 
 def _change(summary: Summary) -> str:
     text = f"{summary.mean:+.0f}" if abs(summary.mean) >= 10 else f"{summary.mean:+.1f}"
-    holds_zero = not math.isnan(summary.half_width) and summary.low <= 0 <= summary.high
-    return f"({text})" if holds_zero else text
+    return f"({text})" if _holds_zero(summary) else text
+
+
+def _holds_zero(summary: Summary) -> bool:
+    return not math.isnan(summary.half_width) and summary.low <= 0 <= summary.high
