@@ -112,7 +112,10 @@ def test_what_is_no_plan_is_called_by_its_name(site: Site) -> None:
                 "expected a plan, such as",
             )
     refused(
-        site, ["status", "a.csv"], "a.csv is not a store", "expected a file such as clinic-a.store"
+        site,
+        ["status", "a.csv"],
+        "a.csv is not a store",
+        "expected a store, such as clinic-a.store",
     )
 
 
