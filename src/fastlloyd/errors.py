@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 UNREADABLE_FILE, WRONG_FILE = "unreadable-file", "wrong-file"
 CHANGED_FILE, OTHER_VERSION = "changed-file", "other-version"
 NO_STORE, DAMAGED_STORE, OPEN_TO_OTHERS = "no-store", "damaged-store", "open-to-others"
+BEGUN = "begun"  # the ledger has a run with this id
 NO_FINGERPRINTS = "no-fingerprints"
 
 

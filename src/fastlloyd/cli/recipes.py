@@ -71,7 +71,8 @@ def _take_over_numbers(ctx: typer.Context, path: Path | None) -> Path | None:
 
 def _take(ctx: typer.Context, options: Mapping[str, Any]) -> None:
     ctx.default_map = {**(ctx.default_map or {}), **options}
-    ctx.meta[BEFORE] = lambda: _say_overridden(ctx, options)
+    if BEFORE not in ctx.meta:  # otherwise another option refuses the recipe
+        ctx.meta[BEFORE] = lambda: _say_overridden(ctx, options)
 
 
 def _say_overridden(ctx: typer.Context, options: Mapping[str, Any]) -> None:

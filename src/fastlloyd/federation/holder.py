@@ -21,7 +21,7 @@ import msgspec
 
 from fastlloyd.base.names import listing
 from fastlloyd.base.places import full_path, user_folder
-from fastlloyd.errors import BudgetError, StateError
+from fastlloyd.errors import BEGUN, BudgetError, StateError
 from fastlloyd.federation.admission import DataSet, check, check_name, check_unit, reservation_of
 from fastlloyd.federation.client_news import WAY_OUT, news, own_run_id, taken_up
 from fastlloyd.federation.earlier_use import earlier_use
@@ -285,7 +285,12 @@ class HoldersLedger:
 
     @contextmanager
     def charged(
-        self, dataset: DataSet, *stages: PlannedCost, by: str, digest: bytes
+        self,
+        dataset: DataSet,
+        *stages: PlannedCost,
+        by: str,
+        digest: bytes,
+        run_id: bytes | None = None,
     ) -> Iterator[Charge]:
         """Charge a whole run to a data set, durably, and run the block, which draws the noise.
 
@@ -294,15 +299,21 @@ class HoldersLedger:
         stages : cost of the run's one stage, or the largest cost of each of its two stages.
         by : name of the caller, in one word.
         digest : digest of the first stage's mechanism, 32 bytes.
+        run_id : id of the run, 16 bytes, or None for a new one.
 
         Raises BudgetError if a limit is too low or the ledger does not know the data set. Raises
-        StateError if the charge cannot be made durable. After either error nothing is spent.
+        StateError if the charge cannot be made durable, or if the ledger has a run with this id.
+        After either error nothing is spent.
         """
-        cost, run_id = together(*stages), os.urandom(16)
+        cost = together(*stages)
+        if run_id is not None:  # an opened ledger knows only the last runs one by one
+            _check_new(run_id, self.history())
+        run_id = run_id or os.urandom(16)
         if dataset.is_new or not self.is_there():  # check before a ledger is made
             self.check_name(dataset, self.history())
         earlier = self._earlier_use(cost)
         with self.opened(new=dataset.is_new) as store:
+            _check_new(run_id, store.history)
             self.check_name(dataset, store.history)
             name = store.history.called(dataset.name)
             check_unit(dataset, cost, store.history)
@@ -531,6 +542,15 @@ class HoldersLedger:
                 return False
             store.append([run.end(Outcome.ABORTED, "given up by its owner")])
         return True
+
+
+def _check_new(run_id: bytes, history: History) -> None:
+    if run_id in history.runs:
+        raise StateError(
+            f"run {run_id.hex()} is in the ledger already, so it is not begun again; this time"
+            " nothing was spent",
+            code=BEGUN,
+        )
 
 
 def _check_joining(ledger: History, client: History, dataset: DataSet, cost: PlannedCost) -> None:

@@ -72,6 +72,8 @@ class BudgetAccount(NamedTuple):
     purpose : purpose of the runs in words, for the owner of the ledger, or "".
     files : facts about the files of the records, by which the ledger recognises them later, or
         None.
+    run_id : id of the next run in the ledger, 16 bytes, or None for a new one. The ledger refuses
+        an id that it has.
     """
 
     dataset: DataSet
@@ -80,6 +82,7 @@ class BudgetAccount(NamedTuple):
     by: str = "fit"
     purpose: str = ""
     files: DataFiles | None = None
+    run_id: bytes | None = None
 
     def opened(self, watch: Watch) -> "BudgetAccount":
         """Add the data set to the ledger if it is new. Return an account that is bound to this
@@ -141,7 +144,9 @@ class BudgetAccount(NamedTuple):
         set. Raises StateError if the ledger cannot be written. After either error nothing is spent.
         """
         holder, rows_are = self.holder(watch), self.dataset.rows_are
-        with holder.charged(self.dataset, *bill.stages, by=self.by, digest=bill.digest) as charge:
+        with holder.charged(
+            self.dataset, *bill.stages, by=self.by, digest=bill.digest, run_id=self.run_id
+        ) as charge:
             accounts = tuple(charge.sums)
             watch(BudgetCharged(accounts=accounts, counted=charge.counted))
             yield Charged(

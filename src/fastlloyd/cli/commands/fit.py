@@ -1,5 +1,6 @@
 """Command `fastlloyd fit`: cluster the records of one organisation (the central model)."""
 
+from fastlloyd.cli.fit_requests import RequestFile
 from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.mechanism_options import MechanismOptions
 from fastlloyd.cli.options import (
@@ -33,10 +34,16 @@ def fit(
     unit_column: UnitColumn = None,
     unit_name: UnitName = None,
     compare_non_private: CompareNonPrivate = False,
+    request_file: RequestFile = None,
 ) -> None:
     """Cluster the records of one organisation with differential privacy. A file larger than memory
     is read again in each round.
     """
+    if request_file is not None:
+        from fastlloyd.cli import requested_fit
+
+        requested_fit.carry_out(request_file)
+        return
     from fastlloyd.base.problems import Faults
     from fastlloyd.cli import accounts, persons, recipes, requests, results
     from fastlloyd.cli.interruption import Interruption, Stage

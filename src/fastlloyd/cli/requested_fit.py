@@ -1,0 +1,62 @@
+"""A fit that a file requests, for a program that watches it.
+
+It reports on stdout, one JSON object a line. It shows no result: the folder has it.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from fastlloyd.base.files import check_destination
+from fastlloyd.cli import results
+from fastlloyd.cli.interruption import Interruption, Stage
+from fastlloyd.cli.options import ResultOptions
+from fastlloyd.federation.store.lock import Lock
+from fastlloyd.jobs.fit_file import FitFile
+from fastlloyd.jobs.watching import BudgetCharged, LedgerNoted, RoundAnswered, StepBegan
+from fastlloyd.reports.result import Result
+
+
+def report(**said: Any) -> None:
+    """Print a JSON object in one line."""
+    sys.stdout.write(json.dumps(said, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def _watch(event: object) -> None:
+    """Report an event. No line contains a number that must not be published."""
+    match event:
+        case RoundAnswered():
+            report(round=event.number, n_rounds=event.n_rounds)
+        case StepBegan():
+            report(step=event.what)
+        case BudgetCharged():
+            report(charged=True)
+        case LedgerNoted():
+            report(note=event.sentence)
+
+
+def carry_out(path: Path) -> None:
+    """Carry out the request in a file, which this process locks until it ends.
+
+    Raises Problems, StateError, DataError, BudgetError, OutputError or EngineError.
+    """
+    lock = Lock(path)
+    try:
+        file = FitFile.read(path)
+        place = results.Destination(folder=Path(file.out))
+        check_destination(Path(file.out), force=False)
+        file.check_unchanged()
+        request = file.request()
+        with Interruption.of(request.account, place) as interruption:
+            prepared = request.prepare(watch=_watch)
+            file.check_unchanged()
+            interruption.stage = Stage.RUNNING
+            fit = prepared.carry_out(_watch)
+            interruption.stage = Stage.OVER
+            output = ResultOptions(out=Path(file.out), json=True)
+            results.write(Result.of_fit(fit), output, place, fit.source.records)
+        report(done=True)
+    finally:
+        lock.release()
