@@ -19,7 +19,7 @@ PAIRS ?= 100000
 VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick compatibility lowest lint audit campaign notebook lock clean supply-chain
+.PHONY: help demo test test-pages quick compatibility lowest lint audit campaign notebook lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -48,6 +48,9 @@ demo: $(RUN)  ## three hospitals cluster tumour measurements: results, picture a
 
 test: $(READY)  ## the tests every commit must pass
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-pages: $(READY)  ## pages in a real browser: needs Chromium (apt install chromium), and says what it skips without
+	$(BIN)/python -m pytest -n 0 -m pages tests/pages
 
 quick: WORKERS := logical
 quick: $(READY)  ## tests of single modules, without processes and network: about a minute, for while you work

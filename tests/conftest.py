@@ -5,6 +5,7 @@
 pytest_plugins = (
     "all_tests",
     "alone",
+    "browsers",
     "command_line",
     "dask_cluster",
     "network_site",

@@ -60,7 +60,8 @@ def test_a_request_gives_the_mechanism_of_the_options_and_its_id_to_the_ledger(
     assert (code, err) == (0, "")
     said = [json.loads(line) for line in out.splitlines()]
     assert {"charged": True} in said
-    assert said[-1] == {"done": True}
+    assert said[-1]["done"]
+    assert set(said[-1]["files"]) == {path.name for path in (here / "result").iterdir()}
     (here / "recipe.toml").write_text(RECIPE)
     assert fastlloyd("fit", "data.csv", "--recipe", "recipe.toml", "--out", "other")[0] == 0
     assert (here / "result/mechanism.toml").read_text() == (

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from fastlloyd.base.precision import rounded_up
-from fastlloyd.cli.accounts import down
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.dp.neighboring import Neighbours
@@ -30,6 +29,7 @@ from fastlloyd.federation.store.events import (
     UnitLimitSet,
 )
 from fastlloyd.reports import budget
+from fastlloyd.reports.accounts import down
 from federation import make_plan
 from stores import (
     ADD,

@@ -19,6 +19,7 @@ CROSS_CUTTING = {
     "campaigns",
     "examples",
     "integration",
+    "pages",
     "properties",
     "repository",
     "statistical",

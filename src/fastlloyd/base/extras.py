@@ -25,6 +25,7 @@ MODULES: Final = {
     "remote": ("fsspec", "s3fs"),
     "dask": ("dask", "distributed"),
     "mpi": ("mpi4py",),
+    "app": ("starlette", "uvicorn"),
 }
 """Modules of each extra. They can be imported if the extra is installed."""
 

@@ -2,21 +2,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_FLOOR, Context
 from types import MappingProxyType
 from typing import Any
 
-from fastlloyd.base.precision import delta_down, delta_up, epsilon_up, rounded_up
+from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.cli import terminal
 from fastlloyd.cli.terminal import Column, iso, utc
 from fastlloyd.federation.holder import Counted
-from fastlloyd.federation.ledger import Account, Proviso, finite
+from fastlloyd.federation.ledger import Account, finite
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.events import Event, Limit, Reservation, seconds_now
 from fastlloyd.federation.store.history import Run
 from fastlloyd.jobs.account import Charged
-
-SEVERAL = 10  # number of runs for which a sentence also says what each may spend
+from fastlloyd.reports.accounts import at_delta, down, meaning, spent
 
 
 def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int) -> None:
@@ -41,8 +39,10 @@ def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int
                 for one in listed
             ],
         ),
-        Column(heading="spent", cells=[_up(one.spent.epsilon(_at(one, delta))) for one in listed]),
-        Column(heading="at delta", cells=[delta_up(_at(one, delta)) for one in listed]),
+        Column(
+            heading="spent", cells=[_up(one.spent.epsilon(at_delta(one, delta))) for one in listed]
+        ),
+        Column(heading="at delta", cells=[delta_up(at_delta(one, delta)) for one in listed]),
         Column(heading="limit", cells=[_limit(finite(one.limit), delta) for one in listed]),
         Column(
             heading="left for one run" if n_runs == 1 else f"left for each of {n_runs} runs",
@@ -57,91 +57,6 @@ def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int
     for one in listed:
         for sentence in meaning(one, delta):
             console.print(f"{one.dataset}: {sentence}", soft_wrap=True)
-
-
-def meaning(one: Account, delta: float | None = None) -> list[str]:
-    """Return sentences that explain the total of a data set.
-
-    one : account of the data set.
-    delta : delta at which epsilon is computed, or None for the delta of the limit.
-    """
-    at = _at(one, delta)
-    said = []
-    if one.runs:
-        other = one.otherwise.epsilon(at)
-        said.append(
-            f"the epsilon spent is for {one.asked}; for {one.asked.other}, it is"
-            f" {rounded_up(other)}."
-            if math.isfinite(other)
-            else f"the epsilon spent is for {one.asked}; for {one.asked.other}, no bound is known."
-        )
-        if one.asked.unit is not None and one.spent.n_unknown:
-            said.append(
-                f"no bound is known, because a run did not protect every {one.asked.unit} as a"
-                " whole."
-            )
-    if at == 0 and not one.spent.is_pure and not one.spent.n_unknown:
-        said.append(
-            "a run with Gaussian noise has no finite epsilon at delta 0; to see its epsilon, pass"
-            " a larger --delta."
-        )
-    first = one.first_limit
-    if one.proviso is not None:
-        said.append(condition(one.proviso))
-    elif first is not None:
-        said.append(
-            f"all runs together stay within epsilon {epsilon_up(first.epsilon)} at delta"
-            f" {delta_up(first.delta)}, however they were chosen: that limit was set before the"
-            " first run."
-        )
-        said += _now(one)
-    return [*said, *_left(one, delta)]
-
-
-def _now(one: Account) -> list[str]:
-    """Return a sentence with the present limit, or an empty list if it equals the first limit."""
-    limit, first = finite(one.limit), one.first_limit
-    if (
-        limit is None
-        or first is None
-        or (limit.epsilon, limit.delta) == (first.epsilon, first.delta)
-    ):
-        return []
-    return [
-        f"the limit is now epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}."
-    ]
-
-
-def _left(one: Account, delta: float | None) -> list[str]:
-    """Return sentences about the part of the limit that is left, or an empty list
-    without a limit.
-    """
-    if finite(one.limit) is None:
-        return []
-    if not one.is_within:
-        return ["more is spent than the limit allows; no further run is allowed."]
-    said, left, each = [], one.left_for(1, delta) or 0, one.left_for(SEVERAL, delta) or 0
-    if left:
-        law = "Laplace" if _at(one, delta) == 0 else "Gaussian"
-        said.append(
-            f"one more run with {law} noise may have epsilon {down(left)} at delta"
-            f" {delta_down(_at(one, delta))}, or {SEVERAL} more runs may"
-            f" have epsilon {down(each)} each."
-        )
-    if (one.left_pure or 0) > left:
-        said.append(
-            f"one more run may have epsilon {down(one.left_pure or 0)} if it adds only Laplace"
-            " noise."
-        )
-    return said
-
-
-def condition(proviso: Proviso) -> str:
-    """Return a sentence with the condition under which a total is valid."""
-    return (
-        f"{proviso.value}, so the sum is valid only if no result influenced the number or the"
-        " epsilon of later runs."
-    )
 
 
 Dates = Mapping[bytes, int]
@@ -203,7 +118,7 @@ def summary(
     n_runs : number of runs that share the rest of the limit.
     dates : time of each run, as `dates_of` returns it.
     """
-    limit, first, at = one.limit, one.first_limit, _at(one, delta)
+    limit, first, at = one.limit, one.first_limit, at_delta(one, delta)
     whose = (
         {}
         if one.asked.unit is None
@@ -242,7 +157,7 @@ def _limit_summary(
     named = (
         {} if limit.speaks_of is None else {"neighboring_relation": limit.speaks_of.relation.value}
     )
-    each = {"runs": n_runs, "epsilon": one.left_for(n_runs, delta), "delta": _at(one, delta)}
+    each = {"runs": n_runs, "epsilon": one.left_for(n_runs, delta), "delta": at_delta(one, delta)}
     return {
         "epsilon": limit.epsilon,
         "delta": limit.delta,
@@ -303,10 +218,6 @@ def _finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
 
-def _at(one: Account, delta: float | None) -> float:
-    return one.delta if delta is None else delta
-
-
 def _limit(limit: Limit | None, delta: float | None) -> str:
     if limit is None:
         return "none"
@@ -317,11 +228,6 @@ def _limit(limit: Limit | None, delta: float | None) -> str:
 
 def _up(epsilon: float) -> str:
     return rounded_up(epsilon) if math.isfinite(epsilon) else "no bound"
-
-
-def down(value: float) -> str:
-    """Return a number with four digits, rounded down."""
-    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.4g}"
 
 
 NOT_COUNTED = "This run is not counted in a ledger; pass --dataset NAME to count it."
@@ -349,23 +255,3 @@ def counted(where: Counted) -> str:
         f"Counted in the ledger {where.path}, which began {age} ({utc(where.began)}) and has"
         f" {where.n_runs} runs."
     )
-
-
-def spent(one: Account) -> str:
-    """Return sentences about the epsilon spent, the records or persons that it protects, and the
-    limit.
-    """
-    limit = finite(one.limit)
-    said = (
-        f"Together, all runs so far on data set {one.dataset!r} have no finite epsilon for"
-        f" {one.asked}."
-        if math.isinf(one.epsilon)
-        else f"All runs so far on data set {one.dataset!r} spent epsilon {rounded_up(one.epsilon)}"
-        f" at delta {delta_up(one.delta)}, for {one.asked}."
-    )
-    of = (
-        "There is no limit"
-        if limit is None
-        else f"The limit is epsilon {epsilon_up(limit.epsilon)}"
-    )
-    return f"{said} {of}."

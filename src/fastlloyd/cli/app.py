@@ -17,6 +17,7 @@ from fastlloyd.errors import FastLloydError
 
 COMMANDS = {
     "fit": "Cluster the records of one organisation with differential privacy.",
+    "app": "Find groups step by step, with pages in the browser of this machine.",
     "simulate": "Deal records to clients at random and run the clients together in this process.",
     "advise": ("Forecast the error, noise and bytes of a run, from public numbers only."),
     "result": "Make the page of a result from its other files, and name its clusters.",

@@ -11,11 +11,11 @@ from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 from fastlloyd.base.files import free_name
-from fastlloyd.cli import accounts
 from fastlloyd.cli.failures import INTERRUPTED, Interrupted
 from fastlloyd.cli.results import Destination
 from fastlloyd.errors import FastLloydError
 from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.reports.accounts import spent
 
 _SIGNALS: Final = ("SIGTERM", "SIGHUP")  # not all systems have both
 
@@ -84,7 +84,7 @@ class Interruption:
         if self._account is None:
             return [*said, "No ledger counts this run."]
         with suppress(FastLloydError):
-            return [*said, *map(accounts.spent, self._account.present())]
+            return [*said, *map(spent, self._account.present())]
         return [*said, "To see what was spent, run `fastlloyd ledger show`."]
 
     def _written(self) -> str:

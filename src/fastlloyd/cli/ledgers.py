@@ -8,7 +8,6 @@ import typer
 from fastlloyd.base.files import check_file
 from fastlloyd.base.names import choose, unknown_name
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
-from fastlloyd.cli import accounts
 from fastlloyd.cli.network import client_store, has_store
 from fastlloyd.cli.screen import on_stderr
 from fastlloyd.dp.neighboring import MAX_CLIENTS, NeighboringRelation, Neighbours
@@ -19,6 +18,7 @@ from fastlloyd.federation.ledger import Account, finite, known_datasets
 from fastlloyd.federation.store import History, Store, store_path
 from fastlloyd.federation.store.events import Limit, LimitSet, UnitLimitSet
 from fastlloyd.reports import budget
+from fastlloyd.reports.accounts import condition, down
 
 PNG = b"\x89PNG"
 
@@ -52,7 +52,7 @@ def say_limit(one: Account, event: Limit) -> None:
         if not one.left and not one.left_pure:
             typer.echo("No epsilon is left: every further run will be refused.")
     if one.proviso is not None:
-        typer.echo(f"Note: {accounts.condition(one.proviso)}")
+        typer.echo(f"Note: {condition(one.proviso)}")
 
 
 def path_of(file: Path | None) -> Path:
@@ -155,7 +155,7 @@ def picture(listed: list[Account], delta: float | None, n_runs: int) -> bytes:
         if finite(listed[0].limit) is None
         else ("the epsilon left is not known at this delta")
     )
-    words = unknown if left is None else f"{each}: epsilon {accounts.down(left)}"
+    words = unknown if left is None else f"{each}: epsilon {down(left)}"
     return budget.draw(f"{names[0]}, at delta {delta_up(at)}", lines, words)
 
 

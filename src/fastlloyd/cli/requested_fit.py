@@ -5,6 +5,7 @@ It reports on stdout, one JSON object a line. It shows no result: the folder has
 
 import json
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def carry_out(path: Path) -> None:
             fit = prepared.carry_out(_watch)
             interruption.stage = Stage.OVER
             output = ResultOptions(out=Path(file.out), json=True)
-            results.write(Result.of_fit(fit), output, place, fit.source.records)
-        report(done=True)
+            paths = results.write(Result.of_fit(fit), output, place, fit.source.records)
+        digests = {path.name: sha256(path.read_bytes()).hexdigest() for path in paths}
+        report(done=True, files=digests)
     finally:
         lock.release()

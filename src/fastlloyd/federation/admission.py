@@ -5,7 +5,8 @@ set must not be mistyped.
 pass all of them. Neighbouring relation: the one that the limit names (`ledger.Account.asked`).
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,7 @@ from fastlloyd.base.names import (
 )
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.dp.neighboring import Neighbours
-from fastlloyd.errors import BudgetError
+from fastlloyd.errors import BEGUN, BudgetError, StateError
 from fastlloyd.federation.ledger import (
     Account,
     Counted,
@@ -66,6 +67,30 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "name", str(self.name))
         if self.rows_are is not None:
             check_unit_name(self.rows_are)
+
+
+def new_run_id(stated: bytes | None, history: Callable[[], History]) -> bytes:
+    """Return the id of a run, 16 bytes: the stated one, or a new one for None.
+
+    history : function that returns the whole history of the ledger. An opened ledger knows only its
+        last runs one by one.
+
+    Raises StateError if the ledger has a run with the stated id.
+    """
+    if stated is None:
+        return os.urandom(16)
+    check_new_run(stated, history())
+    return stated
+
+
+def check_new_run(run_id: bytes, history: History) -> None:
+    """Raise StateError if the ledger has a run with this id."""
+    if run_id in history.runs:
+        raise StateError(
+            f"run {run_id.hex()} is in the ledger already, so it is not begun again; this time"
+            " nothing was spent",
+            code=BEGUN,
+        )
 
 
 def check_name(dataset: DataSet, ledger: History, where: str) -> None:
@@ -373,3 +398,12 @@ def reserve(
         client=client,
         dataset=dataset,
     )
+
+
+def check_joining(ledger: History, client: History, dataset: DataSet, cost: PlannedCost) -> None:
+    """Raise BudgetError if the ledger would refuse a run that a client is about to join.
+
+    client : history of the client's store.
+    """
+    check_unit(dataset, cost, ledger, client)
+    check(ledger, dataset.name, cost)

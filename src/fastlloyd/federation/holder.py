@@ -21,8 +21,9 @@ import msgspec
 
 from fastlloyd.base.names import listing
 from fastlloyd.base.places import full_path, user_folder
-from fastlloyd.errors import BEGUN, BudgetError, StateError
-from fastlloyd.federation.admission import DataSet, check, check_name, check_unit, reservation_of
+from fastlloyd.errors import BudgetError, StateError
+from fastlloyd.federation import admission
+from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.client_news import WAY_OUT, news, own_run_id, taken_up
 from fastlloyd.federation.earlier_use import earlier_use
 from fastlloyd.federation.ledger import Account, account, known_datasets, sums_on, together
@@ -224,7 +225,7 @@ class HoldersLedger:
         history : history of this ledger.
         """
         is_there = "" if self.is_there() else ", which does not exist"
-        check_name(dataset, history, f"the ledger {self.path}{is_there}")
+        admission.check_name(dataset, history, f"the ledger {self.path}{is_there}")
 
     def named(self, dataset: DataSet) -> bytes:
         """Add the data set to the ledger if it is new, and return the ledger's identity, 32 bytes.
@@ -305,25 +306,18 @@ class HoldersLedger:
         StateError if the charge cannot be made durable, or if the ledger has a run with this id.
         After either error nothing is spent.
         """
-        cost = together(*stages)
-        if run_id is not None:  # an opened ledger knows only the last runs one by one
-            _check_new(run_id, self.history())
-        run_id = run_id or os.urandom(16)
+        cost, run_id = together(*stages), admission.new_run_id(run_id, self.history)
         if dataset.is_new or not self.is_there():  # check before a ledger is made
             self.check_name(dataset, self.history())
         earlier = self._earlier_use(cost)
         with self.opened(new=dataset.is_new) as store:
-            _check_new(run_id, store.history)
+            admission.check_new_run(run_id, store.history)
             self.check_name(dataset, store.history)
             name = store.history.called(dataset.name)
-            check_unit(dataset, cost, store.history)
-            check(store.history, name, cost)
-            whole = reservation_of(
-                cost,
-                run_id=run_id,
-                digest=digest,
-                client=by,
-                dataset=name,
+            admission.check_unit(dataset, cost, store.history)
+            admission.check(store.history, name, cost)
+            whole = admission.reservation_of(
+                cost, run_id=run_id, digest=digest, client=by, dataset=name
             )
             self._tell(store, name)
             noted = self._note(run_id)
@@ -359,14 +353,10 @@ class HoldersLedger:
         history = self.history()
         self.check_name(dataset, history)
         name = history.called(dataset.name)
-        check_unit(dataset, cost, history)
-        check(history, name, cost)
-        reserved = reservation_of(
-            cost,
-            run_id=bytes(16),
-            digest=bytes(32),
-            client=by,
-            dataset=name,
+        admission.check_unit(dataset, cost, history)
+        admission.check(history, name, cost)
+        reserved = admission.reservation_of(
+            cost, run_id=bytes(16), digest=bytes(32), client=by, dataset=name
         )
         after = history.followed_by([reserved, RunCharged(run_id=bytes(16))])
         return [account(after, name, speaks_of=each) for each in sums_on(after, name)]
@@ -443,7 +433,7 @@ class HoldersLedger:
                         f" release {client.path} --run {run_id.hex()} --ledger {self.path}`"
                     )
             elif reserved is not None:
-                _check_joining(after, client.history, dataset, reserved.cost)
+                admission.check_joining(after, client.history, dataset, reserved.cost)
                 events.append(reserved)
             if reserved is not None:
                 before(after.counted)
@@ -497,7 +487,7 @@ class HoldersLedger:
             # a process that was about to join the run was killed, and the run counts already
             self._check_open(begun, run_id)
         else:
-            _check_joining(now, known, dataset, cost)
+            admission.check_joining(now, known, dataset, cost)
 
     def _check_open(self, run: Run, run_id: bytes) -> None:
         if run.ended is not None:
@@ -542,17 +532,3 @@ class HoldersLedger:
                 return False
             store.append([run.end(Outcome.ABORTED, "given up by its owner")])
         return True
-
-
-def _check_new(run_id: bytes, history: History) -> None:
-    if run_id in history.runs:
-        raise StateError(
-            f"run {run_id.hex()} is in the ledger already, so it is not begun again; this time"
-            " nothing was spent",
-            code=BEGUN,
-        )
-
-
-def _check_joining(ledger: History, client: History, dataset: DataSet, cost: PlannedCost) -> None:
-    check_unit(dataset, cost, ledger, client)
-    check(ledger, dataset.name, cost)

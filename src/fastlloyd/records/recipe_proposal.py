@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from fastlloyd.errors import DataError
@@ -73,13 +74,20 @@ class Look(NamedTuple):
     columns: list[ColumnLook]
 
 
-def look_at(path: str) -> Look:
-    """Return the columns of a file, and the proposed layout of a text file. Raises DataError if the
-    file cannot be read, or has no records.
+def look_at(path: str, header: str | None = None) -> Look:
+    """Return the columns of a file, and the proposed layout of a text file.
+
+    header : "yes" if the first line of a text file names the columns, "no" if it is a record, or
+        None to propose that, too.
+
+    Raises DataError if the file cannot be read, or has no records.
     """
     layout, doubts = None, list[str]()
     if opener(path) in STREAMS.values():
         layout, doubts = propose(path)
+        if header is not None:
+            layout = msgspec.structs.replace(layout, header=header)
+            doubts = [each for each in doubts if not each.startswith("header = ")]
     of_text = {} if layout is None else {"layout": layout}
     every = opener(path)(path, NUMERIC, Missing.DROP, None, **of_text).names
     names = [name for name in every if name]

@@ -1,0 +1,156 @@
+"""From the answers of a draft to a recipe, and from faults of a recipe to fields of a page."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fastlloyd.app.drafts import Answers
+from fastlloyd.base.problems import Faults
+from fastlloyd.errors import FastLloydError, Problems
+from fastlloyd.federation.store.noted import DataFiles
+from fastlloyd.jobs.fit_file import FitFile
+from fastlloyd.records.layout import Layout
+from fastlloyd.records.recipe.recipe import Recipe
+from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
+
+NUMBERS: Final = (CellKind.NUMBER, CellKind.LIMIT)
+_WHOLE: Final = re.compile(r"[0-9]{1,15}|[0-9]{1,3}((,[0-9]{3})+|( [0-9]{3})+|(_[0-9]{3})+)")
+_PLAIN: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
+
+
+class FieldFault(NamedTuple):
+    """FieldFault of an answer.
+
+    field : id of the field on the page, or "" for the page.
+    sentence : fault, and what to do.
+    """
+
+    field: str
+    sentence: str
+
+
+def whole(text: str) -> int | None:
+    """Return the whole number that a text writes, such as 15,000, or None."""
+    return int(re.sub(r"[^0-9]", "", text)) if _WHOLE.fullmatch(text.strip()) else None
+
+
+def number(text: str, decimal: str = ".") -> float | None:
+    """Return the number that a text writes, or None.
+
+    decimal : decimal mark of the table. With a comma, 0,2 is read as 0.2; otherwise a comma is
+        refused, because 1,500 could mean two numbers.
+    """
+    plain = text.strip().replace("\u2212", "-")
+    if decimal == "," and "." not in plain:
+        plain = plain.replace(",", ".", 1)
+    if not _PLAIN.fullmatch(plain):
+        return None
+    value = float(plain)
+    return value if math.isfinite(value) else None
+
+
+def columns(answers: Answers) -> list[ColumnLook]:
+    """Return the columns of the file of a draft."""
+    return msgspec.convert(answers.get("columns", []), list[ColumnLook])
+
+
+def chosen(answers: Answers) -> list[ColumnLook]:
+    """Return the columns to cluster by, in their order in the file."""
+    names = set(answers.get("chosen", []))
+    return [each for each in columns(answers) if each.name in names]
+
+
+def decimal(answers: Answers) -> str:
+    """Return the decimal mark of the table of a draft."""
+    layout = answers.get("layout") or {}
+    return str(layout.get("decimal") or ".")
+
+
+def tables(answers: Answers) -> dict[str, Any]:
+    """Return the tables of the recipe that the answers give so far."""
+    is_person = answers.get("unit") == "person"
+    privacy: dict[str, Any] = {}
+    if is_person:
+        privacy |= {"unit": "person", "unit_name": answers.get("who", "")}
+    if "epsilon" in answers:
+        privacy["epsilon"] = answers["epsilon"]
+    if "n_records" in answers:
+        privacy["n_records"] = answers["n_records"]
+    here: dict[str, Any] = {"dataset": answers["dataset"]} if answers.get("dataset") else {}
+    if is_person:
+        here["unit_column"] = answers.get("id", "")
+    if answers.get("layout"):
+        layout = msgspec.convert(answers["layout"], Layout)
+        stated = msgspec.structs.asdict(layout)
+        here |= {
+            name: list(value) if isinstance(value := stated[name], tuple) else value
+            for name in layout.stated
+        }
+    features = {
+        each.name: answers["features"][each.name]
+        for each in chosen(answers)
+        if each.name in answers.get("features", {})
+    }
+    clustering = {"n_clusters": answers["k"]} if "k" in answers else {}
+    given = {"privacy": privacy, "clustering": clustering, "features": features, "here": here}
+    return {name: table for name, table in given.items() if table or name == "features"}
+
+
+def recipe(answers: Answers) -> Recipe:
+    """Return the recipe of a draft. Raises Problems with all faults."""
+    return Recipe.of(tables(answers))
+
+
+def request(name: str, answers: Answers, out: str, ledger: str | None) -> FitFile:
+    """Return the request that a draft makes.
+
+    name : id of the draft, which becomes the id of the run.
+    out : full path of the folder of the result.
+    ledger : full path of the ledger, or None for the default.
+
+    Raises Problems with all faults of the recipe.
+    """
+    return FitFile(
+        run_id=name,
+        records=str(answers["path"]),
+        files=msgspec.convert(answers["files"], DataFiles),
+        recipe=recipe(answers).to_toml(),
+        out=out,
+        ledger=ledger,
+        new_dataset=bool(answers.get("new_dataset")),
+        new_unit=bool(answers.get("new_unit")),
+        purpose=answers.get("purpose") or None,
+    )
+
+
+def faults_in(make: Any, fields: Mapping[str, str]) -> list[FieldFault]:
+    """Return the faults of a request that `make` raises, each at its field.
+
+    make : function that raises Problems or another error.
+    fields : id of a field on the page by the name of the setting at fault. A setting that is not in
+        it stands for the whole page.
+    """
+    faults = Faults()
+    with faults.noted():
+        make()
+    try:
+        faults.check()
+    except Problems as problems:
+        return list(_at_fields(problems.errors, fields))
+    return []
+
+
+def sentence_of(error: FastLloydError) -> str:
+    """Return the sentence of an error for a page: with a capital letter and a full stop."""
+    text = str(error).removeprefix("features.")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _at_fields(errors: Iterable[FastLloydError], fields: Mapping[str, str]) -> Iterator[FieldFault]:
+    for error in errors:
+        name = error.field or ""
+        field = fields.get(name) or fields.get(name.rpartition(".")[2], "")
+        yield FieldFault(field, sentence_of(error))

@@ -1,0 +1,249 @@
+"""Runs in child processes: their start, and their state.
+
+The child is `fastlloyd fit --request FILE`. It outlives app and browser. All that is known of a run
+is in files and in the ledger, so an app that is started later finds the same:
+
+- the request, written with O_EXCL before the child is started, so only one press of a button
+  starts a run
+- a lock on the request, which the child has as long as it lives
+- the run's id in the ledger, from the charge on
+- the folder of the result, which appears whole or not at all.
+
+A request whose child never came is made void by renaming it, under the same lock. So a child that
+is late finds nothing to do.
+"""
+
+import enum
+import os
+import subprocess  # nosec B404 - runs this very program
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fastlloyd.app.drafts import checked_id
+from fastlloyd.base.files import write_private
+from fastlloyd.base.own_files import read_own
+from fastlloyd.errors import OutputError, StateError
+from fastlloyd.federation.holder import HoldersLedger, place
+from fastlloyd.federation.store.lock import InUseError, Lock, is_held
+from fastlloyd.jobs.fit_file import FitFile
+from fastlloyd.reports.run_result import CENTROIDS, PRIVACY
+
+PATIENCE: Final = 20.0  # seconds in which a child takes its lock; it needs about one
+_REQUEST, _VOID, _OUT, _ERR, _RECIPE = (
+    "request.json",
+    "void.json",
+    "stdout",
+    "stderr",
+    "recipe.toml",
+)
+_MAX_OUTPUT: Final = 1 << 22
+
+
+class RunState(enum.Enum):
+    """State of a run."""
+
+    RUNNING = "running"
+    DONE = "done"
+    NOT_SPENT = "not-spent"
+    SPENT = "spent"
+    REFUNDED = "refunded"
+
+
+class RunLook(NamedTuple):
+    """Run as it is now.
+
+    state : its state.
+    file : its request.
+    round, n_rounds : number of rounds that were answered, and of all rounds, or 0 if not known.
+    step : step in progress in words, or "".
+    notes : notes of the ledger for its owner.
+    faults : sentences with which the child ended.
+    digests : SHA-256 of each file of the result, by name, as the child wrote them.
+    """
+
+    state: RunState
+    file: FitFile
+    round: int = 0
+    n_rounds: int = 0
+    step: str = ""
+    notes: Sequence[str] = ()
+    faults: Sequence[str] = ()
+    digests: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the result."""
+        return Path(self.file.out)
+
+
+class ChildRuns:
+    """Runs of this user.
+
+    folder : folder with a folder for each run, made if it is missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._children = dict[str, subprocess.Popen[bytes]]()
+
+    def path(self, name: str) -> Path:
+        """Return the folder of a run. Raises StateError for a text that is no id."""
+        return self.folder / checked_id(name)
+
+    def is_begun(self, name: str) -> bool:
+        """Return whether the run was started, whatever became of it."""
+        folder = self.path(name)
+        return (folder / _REQUEST).exists() or (folder / _VOID).exists()
+
+    def start(self, file: FitFile) -> None:
+        """Start a run, unless it was started before.
+
+        Raises OutputError if its files cannot be written, and OSError if no process can be started.
+        """
+        folder = self.path(file.run_id)
+        folder.mkdir(exist_ok=True, mode=0o700)
+        if self.is_begun(file.run_id):
+            return
+        try:
+            file.write(folder / _REQUEST)
+        except OutputError:
+            if self.is_begun(file.run_id):  # another tab was faster
+                return
+            raise
+        with suppress(OutputError):
+            write_private(folder / _RECIPE, file.recipe)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        out, err = (os.open(folder / name, flags, 0o600) for name in (_OUT, _ERR))
+        try:
+            # this very program; the file has all the rest
+            child = subprocess.Popen(  # noqa: S603  # nosec B603
+                [
+                    sys.executable,
+                    *("-P", "-m", "fastlloyd", "fit", "--request"),
+                    str(folder / _REQUEST),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=folder,
+                start_new_session=True,  # it outlives the app, and Ctrl-C is not for it
+            )
+        finally:
+            os.close(out)
+            os.close(err)
+        self._children[file.run_id] = child
+
+    def recipe(self, name: str) -> Path:
+        """Return the path of the recipe of a run."""
+        return self.path(name) / _RECIPE
+
+    def names(self) -> list[str]:
+        """Return the ids of all runs that were started, the newest first."""
+        found = list[tuple[float, str]]()
+        for entry in os.scandir(self.folder):
+            with suppress(StateError, OSError):
+                if self.is_begun(entry.name):
+                    found.append((entry.stat().st_ctime, entry.name))
+        return [name for _, name in sorted(found, reverse=True)]
+
+    def look(self, name: str) -> RunLook:
+        """Return the run as it is now. Raises StateError if there is none, or its files cannot be
+        used.
+        """
+        folder = self.path(name)
+        request = folder / _REQUEST
+        is_void = not request.exists()
+        file = FitFile.read(folder / _VOID if is_void else request)
+        if not is_void and (is_held(request) or self._may_come(file.run_id, request)):
+            return _Said.of(folder).look(RunState.RUNNING, file)
+        # the process has ended, if there was one: what it left does not change any more
+        charged = _charged(file)
+        if charged is None and not is_void and not self._made_void(request):
+            return _Said.of(folder).look(RunState.RUNNING, file)
+        if charged is None:
+            state = RunState.NOT_SPENT
+        elif is_result(Path(file.out)):
+            state = RunState.DONE
+        else:
+            state = RunState.SPENT if charged else RunState.REFUNDED
+        return _Said.of(folder).look(state, file)
+
+    def _may_come(self, name: str, request: Path) -> bool:
+        """Return whether a child that has no lock yet may still take it."""
+        if (child := self._children.get(name)) is not None:
+            return child.poll() is None
+        out = request.with_name(_OUT)
+        is_new = time.time() - request.stat().st_mtime < PATIENCE
+        return is_new and not (out.exists() and out.stat().st_size)
+
+    def _made_void(self, request: Path) -> bool:
+        """Rename a request that no process carries out. Return whether it is void now."""
+        try:
+            lock = Lock(request)
+        except InUseError:
+            return False
+        try:
+            with suppress(FileNotFoundError):
+                request.rename(request.with_name(_VOID))
+        finally:
+            lock.release()
+        return True
+
+
+class _Said(NamedTuple):
+    """Report of a child, so far."""
+
+    lines: list[dict[str, Any]]
+    faults: list[str]
+
+    @classmethod
+    def of(cls, folder: Path) -> "_Said":
+        out, err = (_content(folder / name) for name in (_OUT, _ERR))
+        lines = list[dict[str, Any]]()
+        for line in out.splitlines():
+            with suppress(ValueError):  # the last line may be half
+                lines.append(msgspec.json.decode(line, type=dict[str, Any]))
+        return cls(lines, [line for line in err.splitlines() if line.startswith("Error:")])
+
+    def look(self, state: RunState, file: FitFile) -> RunLook:
+        rounds = [line for line in self.lines if "round" in line]
+        last = rounds[-1] if rounds else {}
+        return RunLook(
+            state=state,
+            file=file,
+            round=int(last.get("round", 0)),
+            n_rounds=int(last.get("n_rounds", 0)),
+            step=next((str(line["step"]) for line in self.lines[-1:] if "step" in line), ""),
+            notes=[str(line["note"]) for line in self.lines if "note" in line],
+            faults=[line.removeprefix("Error: ") for line in self.faults],
+            digests=next((line["files"] for line in self.lines if "files" in line), {}),
+        )
+
+
+def _content(path: Path) -> str:
+    try:
+        return read_own(path, _MAX_OUTPUT).decode("utf-8", "replace")
+    except StateError:
+        return ""
+
+
+def is_result(folder: Path) -> bool:
+    """Return whether a folder has a result."""
+    return (folder / PRIVACY).is_file() and (folder / CENTROIDS).is_file()
+
+
+def _charged(file: FitFile) -> bool | None:
+    """Return whether the ledger counts rounds of the run as spent, or None if it has no such run.
+
+    Raises StateError if the ledger cannot be read.
+    """
+    held = HoldersLedger(place(None if file.ledger is None else Path(file.ledger)))
+    run = held.history().runs.get(bytes.fromhex(file.run_id))
+    return None if run is None else bool(run.counted)

@@ -1,0 +1,44 @@
+"""Fields of a form that a page was sent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+
+MAX_FIELDS: Final = 20_000
+
+
+@dataclass(frozen=True)
+class Form:
+    """Fields of a form.
+
+    fields : values by name. A box that is not ticked has none.
+    """
+
+    fields: Mapping[str, list[str]]
+
+    @classmethod
+    async def of(cls, request: Request) -> "Form":
+        """Return the form in the body of a request. One that cannot be read has no fields."""
+        body = await request.body()
+        try:
+            return cls(
+                parse_qs(
+                    body.decode("ascii"),
+                    keep_blank_values=True,
+                    max_num_fields=MAX_FIELDS,
+                    errors="strict",
+                )
+            )
+        except ValueError:
+            return cls({})
+
+    def text(self, name: str) -> str:
+        """Return the last value of a field without spaces around it, or ""."""
+        return self.fields.get(name, [""])[-1].strip()
+
+    def texts(self, name: str) -> list[str]:
+        """Return all values of a field."""
+        return list(self.fields.get(name, []))

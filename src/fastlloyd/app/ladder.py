@@ -1,0 +1,125 @@
+"""Ladder of choices of epsilon: for each, what it means for one person, for the picture, and for
+the ledger.
+
+Everything is computed from public numbers. No file of records is read.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fastlloyd.errors import BudgetError
+from fastlloyd.federation.admission import DataSet
+from fastlloyd.federation.ledger import Account
+from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.jobs.choices import ClusteringChoices
+from fastlloyd.jobs.forecast import Forecast
+from fastlloyd.jobs.settings import Columns, clustering_settings, stated_domain
+from fastlloyd.mechanisms.catalogue import design
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.uncertainty import Verdict
+from fastlloyd.records.recipe.recipe import Recipe
+from fastlloyd.reports.certainty import Odds
+
+EPSILONS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class ExpectedPicture(NamedTuple):
+    """Expected picture of a result.
+
+    verdict : "clear", "blurred" or "mostly noise", about the noise.
+    off : for each feature, its name and how far off a typical centre is, in words.
+    """
+
+    verdict: str
+    off: Sequence[tuple[str, str]]
+
+
+class Rung(NamedTuple):
+    """One choice of epsilon.
+
+    epsilon : the choice.
+    average : right guesses of 100 about one record or person, on average, rounded up.
+    at_most : right guesses of 100 after the most telling result, short of delta, rounded up.
+    picture : expected picture.
+    accounts : accounts of the data set after the run.
+    refusal : sentence with which the ledger refuses the run, or "".
+    """
+
+    epsilon: float
+    average: int
+    at_most: int
+    picture: ExpectedPicture
+    accounts: tuple[Account, ...]
+    refusal: str = ""
+
+    @property
+    def is_clear(self) -> bool:
+        """Return whether the picture is expected to be clear."""
+        return self.picture.verdict == "clear"
+
+    @property
+    def left(self) -> float | None:
+        """Largest epsilon that the limits leave for one more run, or None without a limit."""
+        left = [each.left for each in self.accounts if each.left is not None]
+        return min(left) if left else None
+
+
+def rungs(
+    recipe: Recipe,
+    choices: ClusteringChoices,
+    dataset: DataSet,
+    ledger: Path | None,
+    epsilons: Sequence[float] = EPSILONS,
+) -> list[Rung]:
+    """Return the ladder, with the epsilons in rising order.
+
+    recipe : features of the run.
+    choices : choices of the run; their epsilon does not count.
+    dataset : data set that the run is charged to.
+
+    Raises PlanError, BudgetError or StateError if no run can have these settings.
+    """
+    account = BudgetAccount(dataset, ledger)
+    return [_rung(recipe, choices, account, epsilon) for epsilon in sorted(set(epsilons))]
+
+
+def _rung(
+    recipe: Recipe, choices: ClusteringChoices, account: BudgetAccount, epsilon: float
+) -> Rung:
+    names = [column.name for column in recipe.columns]
+    domain = stated_domain(choices, Columns.of(names))
+    fields = {**choices.__dict__, "epsilon": epsilon}
+    settings = clustering_settings(ClusteringChoices(**fields), domain, choices.cap or 0)
+    mechanism: Mechanism = design(settings)
+    odds = Odds.of_run(mechanism)
+    accounts, refusal = tuple[Account, ...](), ""
+    try:
+        accounts = account.balance(account.bill(mechanism))
+    except BudgetError as error:
+        refusal = str(error)
+    return Rung(
+        epsilon,
+        _up(odds.right_guesses()),
+        _up(odds.certainty(0.5)),
+        picture(mechanism, names),
+        accounts,
+        refusal,
+    )
+
+
+def picture(mechanism: Mechanism, names: Sequence[str]) -> ExpectedPicture:
+    """Return the expected picture of a mechanism's result.
+
+    names : names of the columns of the grid.
+    """
+    forecast = Forecast.of(mechanism)
+    words = {Verdict.FINE: "clear", Verdict.NOISY: "blurred", Verdict.MOSTLY_NOISE: "mostly noise"}
+    share = forecast.error
+    said = "unknown" if math.isinf(share) else f"{share:.0%}" if share >= 0.01 else "below 1%"
+    return ExpectedPicture(words[forecast.verdict], [(names[0], f"{said} of a group's radius")])
+
+
+def _up(share: float) -> int:
+    return min(100, math.ceil(100 * share - 1e-9))

@@ -1,0 +1,145 @@
+"""Look at a file of records in a process of its own, with limits of time and memory.
+
+A file may be a pipe without an end, or a single line of a gigabyte. Nothing of a cell comes back:
+only names, kinds of columns and sentences about the format.
+"""
+
+import os
+import re
+import stat
+import subprocess  # nosec B404 - runs this very program
+import sys
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from fastlloyd.errors import DataError, FastLloydError
+from fastlloyd.federation.store.noted import DataFiles
+from fastlloyd.jobs.data_files import files_of
+from fastlloyd.records.layout import Layout
+from fastlloyd.records.recipe_proposal import ColumnLook, look_at
+
+SECONDS: Final = 20.0
+_MEMORY: Final = 3 << 30  # bytes
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter and a colon is a drive
+_NETWORK: Final = re.compile(r"[\\/]{2}")
+
+
+class FileQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """Question about a file.
+
+    path : full path of the file.
+    header : "yes" if its first line names the columns, "no" if it is a record.
+    """
+
+    path: str
+    header: str
+
+
+class FileLook(msgspec.Struct, frozen=True, kw_only=True):
+    """Findings in a file.
+
+    fault : sentence that says why the file cannot be used, or "".
+    files : facts by which the file is recognised.
+    layout : proposed format of a text file, or None.
+    doubts : a sentence for each guess.
+    columns : columns, in their order.
+    """
+
+    fault: str = ""
+    files: DataFiles | None = None
+    layout: Layout | None = None
+    doubts: tuple[str, ...] = ()
+    columns: tuple[ColumnLook, ...] = ()
+
+
+def check_path(text: str) -> None:
+    """Raise DataError unless a text is the full path of a file on this machine. Nothing is
+    opened.
+    """
+    if not text:
+        raise DataError("Write the full path of a file, such as /data/records.csv.")
+    if _NETWORK.match(text) or _ADDRESS.match(text):
+        raise DataError(
+            "The app opens files of this machine only. For other places use the command line."
+        )
+    if "\0" in text or not os.path.isabs(text):  # noqa: PTH117 - not a path yet
+        raise DataError("Write the full path, which begins at the root folder.")
+
+
+def seen_in_a_process(asked: FileQuestion, seconds: float = SECONDS) -> FileLook:
+    """Return what a file shows. Another process looks, which is stopped after `seconds`."""
+    try:
+        check_path(asked.path)
+        # this very program
+        done = subprocess.run(  # nosec B603
+            [sys.executable, "-P", "-m", "fastlloyd.app.looking"],
+            input=msgspec.json.encode(asked),
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+        return msgspec.json.decode(done.stdout, type=FileLook)
+    except DataError as error:
+        return FileLook(fault=str(error))
+    except (subprocess.TimeoutExpired, ValueError):
+        return FileLook(
+            fault=f"The file could not be looked at within {seconds:.0f} seconds and the memory"
+            " that is allowed for it. Is it a table with one record a line?"
+        )
+
+
+def check_is_plain_file(path: str) -> None:
+    """Raise DataError unless a path leads to a regular file that can be read. It never waits."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        raise DataError(f"The file cannot be opened: {error.strerror}.") from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+    finally:
+        os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise DataError("This is a folder. Name one file in it.")
+    if not stat.S_ISREG(mode):
+        raise DataError("This is a pipe or a device, not a file. Save the records as a file.")
+
+
+def _look(asked: FileQuestion) -> FileLook:
+    try:
+        check_path(asked.path)
+        check_is_plain_file(asked.path)
+        files = files_of(asked.path)
+        look = look_at(asked.path, asked.header)
+    except FastLloydError as error:
+        return FileLook(fault=str(error).removeprefix(f"{asked.path}: "))
+    return FileLook(
+        files=files,
+        layout=look.layout,
+        doubts=tuple(look.doubts),
+        columns=tuple(look.columns),
+    )
+
+
+def _limit_memory() -> None:
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+
+
+def main() -> None:
+    """Answer the question on standard input, on standard output."""
+    _limit_memory()
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=FileQuestion)
+    try:
+        seen = _look(asked)
+    except MemoryError:
+        seen = FileLook(fault="A line of the file takes more memory than is allowed for it.")
+    sys.stdout.buffer.write(msgspec.json.encode(seen))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Step 5: what a run spends, protects and publishes, before it is started."""
+
+import re
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from fastlloyd.app.answers import FieldFault, faults_in, recipe, request
+from fastlloyd.app.drafts import Answers, now, shown_as
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import elsewhere, form, h, page, text_field
+from fastlloyd.app.pages import start
+from fastlloyd.app.site import Site, answered, beside, door_of, go, id_of, missing_step, steps
+from fastlloyd.base.files import check_destination
+from fastlloyd.errors import FastLloydError, OutputError
+from fastlloyd.federation.store.noted import DataFiles
+from fastlloyd.jobs.data_files import files_of
+from fastlloyd.mechanisms.persons import Unit, unit
+
+_LONGEST = 40  # characters of the data's name
+
+
+async def show(site: Site, request_: Request) -> Response:
+    """Return the page."""
+    name = id_of(request_)
+    if site.runs.is_begun(name):
+        return go(f"/runs/{name}")
+    answers = site.drafts.load(name)
+    if before := missing_step(answers, "confirm"):
+        return go(f"/new/{name}/{before}")
+    return await _page(name, answers, _proposed(site, answers))
+
+
+def _proposed(site: Site, answers: Answers) -> str:
+    plain = Path(answers["path"]).name.partition(".")[0]
+    called = re.sub(r"[^A-Za-z0-9._-]+", "-", plain)[:_LONGEST].strip("-") or "records"
+    return str(site.results / f"{called}-k{answers['k']}-{now()}")
+
+
+async def _page(
+    name: str, answers: Answers, out: str, faults: tuple[FieldFault, ...] = ()
+) -> Response:
+    files = msgspec.convert(answers["files"], DataFiles)
+    is_same = await beside(files_of, answers["path"]) == files
+    who, epsilon = _unit_of(answers), f"{answers['epsilon']:g}"
+    changed = h(
+        "p",
+        h("b", "The file has changed since you chose it. "),
+        "Go back to the first step and look at it again.",
+        class_="warn",
+    )
+    bill = h(
+        "dl",
+        [[h("dt", term), h("dd", said)] for term, said in _bill(answers, who, files)],
+        class_="bill",
+    )
+    command = f"fastlloyd fit {shlex.quote(answers['path'])} --recipe recipe.toml"
+    if answers.get("new_dataset"):
+        command += " --new-dataset"
+    python = (
+        "recipe = fastlloyd.Recipe.load('recipe.toml')\n"
+        f"fastlloyd.MomentLloyd(n_clusters={answers['k']}, recipe=recipe).fit(frame)"
+    )
+    return page(
+        "Spend it?",
+        None if is_same else changed,
+        bill,
+        form(
+            f"/new/{name}/confirm",
+            h("input", type="hidden", name="shown", value=shown_as(answers)),
+            text_field(
+                "out",
+                "Folder for the result",
+                out,
+                faults,
+                hint="A new folder. Everything in it may be shared, as its privacy page says.",
+            ),
+            text_field(
+                "purpose",
+                "What is it for?",
+                answers.get("purpose", ""),
+                faults,
+                hint="A line for your own ledger. It may stay empty.",
+            ),
+            label=f"Spend epsilon {epsilon} and start",
+            back=f"/new/{name}/privacy",
+        ),
+        h("p", h("a", "The recipe of this run", href=f"/new/{name}/recipe.toml")),
+        elsewhere(command, python),
+        faults=faults,
+        steps=steps(name, answers, "confirm"),
+    )
+
+
+def _unit_of(answers: Answers) -> Unit:
+    is_person = answers.get("unit") == "person"
+    return Unit.called(answers["who"]) if is_person else unit(None)
+
+
+def _bill(answers: Answers, who: Unit, files: DataFiles) -> list[tuple[str, str]]:
+    changed = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(files.changed / 1e9))
+    whole = " with all rows" if answers.get("unit") == "person" else ""
+    new = ", which is new to your ledger" if answers.get("new_dataset") else ""
+    return [
+        (
+            "Spent",
+            (
+                f"Epsilon {answers['epsilon']:g} on the data set {answers['dataset']}{new}. It"
+                " stays spent, whatever comes out."
+            ),
+        ),
+        ("Protected", f"Each single {who.one}{whole}."),
+        (
+            "Published with noise",
+            f"{answers['k']} centres, and the number of {who.many} near each.",
+        ),
+        (
+            "Published as it is",
+            (
+                f"The settings: names of columns, bounds, at most {answers['n_records']:,}"
+                f" {who.many}, epsilon."
+            ),
+        ),
+        (
+            "Not protected",
+            (
+                "What you compute without noise, such as which group each record is in. Further"
+                " runs spend more."
+            ),
+        ),
+        ("Read", f"{answers['path']}, {files.size:,} bytes, last changed {changed}."),
+    ]
+
+
+async def take(site: Site, request_: Request) -> Response:
+    """Start the run that was shown, once."""
+    name, form_ = id_of(request_), await Form.of(request_)
+    if site.runs.is_begun(name):
+        return go(f"/runs/{name}")
+    answers = site.drafts.load(name)
+    if before := missing_step(answers, "confirm"):
+        return go(f"/new/{name}/{before}")
+    if not door_of(request_).is_fresh:
+        door_of(request_).ask_for_code()
+        return start.ask_again(name)
+    out, purpose = form_.text("out"), form_.text("purpose")
+    if form_.text("shown") != shown_as(answers):
+        said = "Another page changed the answers meanwhile. Look again before you start."
+        return await _page(name, answers, out, (FieldFault("", said),))
+    answers = answers | {"purpose": purpose}
+    faults = await beside(_faults, site, name, answers, out)
+    if faults:
+        return await _page(name, answers, out, tuple(faults))
+    site.drafts.save(name, answered(answers, "confirm"))
+    file = request(name, answers, out, None if site.ledger is None else str(site.ledger))
+    try:
+        await beside(site.runs.start, file)
+    except (FastLloydError, OSError) as error:
+        return await _page(name, answers, out, (FieldFault("", f"It was not started: {error}."),))
+    return go(f"/runs/{name}")
+
+
+def _faults(site: Site, name: str, answers: Answers, out: str) -> list[FieldFault]:
+    """Return what would refuse the run, without reading the records."""
+    faults = list[FieldFault]()
+    if not Path(out).is_absolute():
+        faults.append(FieldFault("out", "Write the full path of a new folder."))
+    else:
+        try:
+            check_destination(Path(out), force=False)
+        except OutputError as error:
+            faults.append(FieldFault("out", f"{error}."))
+    ledger = None if site.ledger is None else str(site.ledger)
+    places = {"purpose": "purpose"}
+
+    def make() -> None:
+        file = request(name, answers, out, ledger)
+        file.request()
+        file.check_unchanged()
+
+    return faults + faults_in(make, places)
+
+
+async def recipe_file(site: Site, request_: Request) -> Response:
+    """Return the recipe of a draft, as a file."""
+    answers = site.drafts.load(id_of(request_))
+    headers = {"content-disposition": 'attachment; filename="recipe.toml"'}
+    text: Any = await beside(lambda: recipe(answers).to_toml())
+    return PlainTextResponse(text, headers=headers, media_type="application/toml")

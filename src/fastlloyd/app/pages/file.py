@@ -1,0 +1,173 @@
+"""Step 1: the file of the records."""
+
+import os
+from pathlib import Path
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastlloyd.app.answers import FieldFault
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import elsewhere, form, h, page, radio_fields, text_field
+from fastlloyd.app.looking import FileQuestion, check_path, seen_in_a_process
+from fastlloyd.app.site import Site, answered, beside, go, id_of, steps
+from fastlloyd.base.markup import Markup
+from fastlloyd.errors import DataError
+from fastlloyd.records.layout import NO, YES
+
+_ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".npy", ".npz", ".gz")
+_SHOWN = 200
+_KEPT_FROM_OLDER = ("chosen", "features", "id")
+
+
+async def show(site: Site, request: Request) -> Response:
+    """Return the page."""
+    answers = site.drafts.load(id_of(request))
+    return await _page(site, request, answers.get("path", ""), answers.get("header", ""))
+
+
+async def _page(
+    site: Site, request: Request, path: str, header: str, faults: tuple[FieldFault, ...] = ()
+) -> Response:
+    name = id_of(request)
+    answers = site.drafts.load(name)
+    folder = answers.get("folder") or str(site.results)
+    return page(
+        "Which records?",
+        h(
+            "p",
+            "A table with one record in each row. The file stays where it is: the app opens it by"
+            " its path and copies nothing.",
+        ),
+        form(
+            f"/new/{name}/file",
+            text_field(
+                "path",
+                "Path of the file",
+                path,
+                faults,
+                hint="The full path on this machine, such as /data/records.csv",
+            ),
+            radio_fields(
+                "header",
+                "The first line of the table ...",
+                (
+                    (YES, "names the columns", "The names are shown on the next page."),
+                    (NO, "is already a record", "The columns are then called x1, x2, ..."),
+                ),
+                header,
+                faults,
+                hint="For CSV and other text. Parquet and Arrow files have their names inside.",
+            ),
+            back="/",
+        ),
+        await beside(_files, name, folder),
+        elsewhere(f"fastlloyd recipe new {path or 'FILE'}"),
+        faults=faults,
+        steps=steps(name, answers, "file"),
+    )
+
+
+def _files(name: str, folder: str) -> Markup:
+    """Return the list of a folder, from which a file is chosen."""
+    try:
+        found = sorted(os.scandir(folder), key=lambda each: (not each.is_dir(), each.name.lower()))
+    except OSError as error:
+        return h("p", f"The folder {folder} cannot be opened: {error.strerror}.", class_="note")
+    shown = [
+        each
+        for each in found
+        if not each.name.startswith(".")
+        and (each.is_dir() or (each.is_file() and each.name.lower().endswith(_ENDINGS)))
+    ]
+    buttons = [
+        h(
+            "li",
+            h(
+                "button",
+                f"{each.name}/" if each.is_dir() else each.name,
+                name="folder" if each.is_dir() else "chosen",
+                value=each.path,
+                class_="second",
+            ),
+        )
+        for each in shown[:_SHOWN]
+    ]
+    above = h(
+        "li",
+        h(
+            "button",
+            "The folder above",
+            name="folder",
+            value=str(Path(folder).parent),
+            class_="second",
+        ),
+    )
+    more = f"{len(shown) - _SHOWN} more are not shown; type the path." if shown[_SHOWN:] else None
+    return h(
+        "details",
+        h("summary", "Look for the file"),
+        h("p", folder),
+        h(
+            "form",
+            h("ul", above, buttons, class_="files"),
+            h("p", more) if more else None,
+            method="post",
+            action=f"/new/{name}/folder",
+        ),
+        open=True if buttons else None,
+    )
+
+
+async def choose(site: Site, request: Request) -> Response:
+    """Take a folder to list, or a file from the list."""
+    name, given = id_of(request), await Form.of(request)
+    answers = site.drafts.load(name)
+    chosen = given.text("chosen")
+    for path in (given.text("folder"), chosen):
+        if path:
+            try:
+                check_path(path)
+            except DataError as error:
+                return await _page(site, request, path, "", (FieldFault("path", str(error)),))
+    if chosen:
+        answers = answers | {"path": chosen}
+    elif given.text("folder"):
+        answers = answers | {"folder": given.text("folder")}
+    site.drafts.save(name, answers)
+    return go(f"/new/{name}/file#path")
+
+
+async def take(site: Site, request: Request) -> Response:
+    """Look at the file, and lead to the next step."""
+    name, given = id_of(request), await Form.of(request)
+    path, header = given.text("path"), given.text("header")
+    faults = list[FieldFault]()
+    if header not in (YES, NO):
+        faults.append(FieldFault("header", "Say what the first line is."))
+    try:
+        check_path(path)
+    except DataError as error:
+        faults.append(FieldFault("path", str(error)))
+    if faults:
+        return await _page(site, request, path, header, tuple(faults))
+    seen = await beside(seen_in_a_process, FileQuestion(path=path, header=header))
+    if seen.fault or seen.files is None:
+        fault = seen.fault or "The file cannot be found any more."
+        return await _page(site, request, path, header, (FieldFault("path", fault),))
+    answers = site.drafts.load(name)
+    if answers.get("path") != path or answers.get("header") != header:
+        answers = {key: value for key, value in answers.items() if key not in _KEPT_FROM_OLDER}
+        answers["done"] = []
+    found = {
+        "path": path,
+        "header": header,
+        "folder": str(Path(path).parent),
+        "files": msgspec.to_builtins(seen.files),
+        "layout": None if seen.layout is None else msgspec.to_builtins(seen.layout),
+        "doubts": list(seen.doubts),
+        "columns": [msgspec.to_builtins(each, enc_hook=str) for each in seen.columns],
+    }
+    site.drafts.save(name, answered(answers | found, "file"))
+    return go(f"/new/{name}/protect")

@@ -1,0 +1,251 @@
+"""Step 4: how many groups, and how much privacy: a ladder of choices, none of them taken."""
+
+import math
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastlloyd.app.answers import FieldFault, faults_in, number, recipe, sentence_of, whole
+from fastlloyd.app.drafts import Answers
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import elsewhere, fault_at, h, page, text_field
+from fastlloyd.app.ladder import EPSILONS, Rung, rungs
+from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.base.markup import Markup
+from fastlloyd.base.problems import Faults
+from fastlloyd.errors import FastLloydError
+from fastlloyd.federation.admission import DataSet
+from fastlloyd.jobs.recipe_choices import choices_of
+from fastlloyd.jobs.settings import check_clustering
+from fastlloyd.reports.accounts import down
+
+_MOST = 1000
+_SAYS = {
+    "clear": "noise hardly matters",
+    "blurred": "noise blurs the picture",
+    "mostly noise": "mostly noise",
+}
+OTHER = "other"
+
+
+async def show(site: Site, request: Request) -> Response:
+    """Return the page, with the ladder if the number of groups is known."""
+    name = id_of(request)
+    answers = site.drafts.load(name)
+    if before := missing_step(answers, "privacy"):
+        return go(f"/new/{name}/{before}")
+    given = {"k": str(answers.get("k", "")), "epsilon": "", "other": ""}
+    return await _page(site, name, answers, given)
+
+
+async def _page(
+    site: Site,
+    name: str,
+    answers: Answers,
+    given: dict[str, str],
+    faults: list[FieldFault] | None = None,
+) -> Response:
+    faults = [] if faults is None else faults
+    k = whole(given["k"])
+    ladder: list[Rung] = []
+    if k is not None and not any(fault.field in ("k", "other") for fault in faults):
+        other = number(given["other"])
+        try:
+            ladder = await beside(_ladder, site, answers | {"k": k}, other)
+        except FastLloydError as error:
+            faults.append(FieldFault("k", sentence_of(error)))
+    who = answers["who"] if answers.get("unit") == "person" else "record"
+    ladder_fields = _choices(ladder, who, given, faults, answers["dataset"]) if ladder else None
+    on = h("button", "Continue", name="go", value="on") if ladder else None
+    back = h("a", "Back", href=f"/new/{name}/bounds", class_="button second")
+    return page(
+        "How many groups, how much privacy?",
+        h(
+            "form",
+            _groups(given, faults, is_again=bool(ladder)),
+            ladder_fields,
+            h("div", on, back, class_="acts"),
+            method="post",
+            action=f"/new/{name}/privacy",
+            autocomplete="off",
+        ),
+        elsewhere("fastlloyd advise --recipe recipe.toml"),
+        faults=faults,
+        steps=steps(name, answers, "privacy"),
+    )
+
+
+def _groups(given: dict[str, str], faults: list[FieldFault], *, is_again: bool) -> Markup:
+    return h(
+        "fieldset",
+        h("legend", "How many groups?"),
+        text_field(
+            "k",
+            "Number of groups",
+            given["k"],
+            faults,
+            hint="A guess is enough. The result says, at no further cost, whether another number"
+            " fits better. A second run spends again.",
+            is_short=True,
+            is_number=True,
+        ),
+        h(
+            "button",
+            "Show the ladder again" if is_again else "Show what each choice means",
+            name="go",
+            value="look",
+            class_="second" if is_again else None,
+        ),
+    )
+
+
+def _ladder(site: Site, answers: Answers, other: float | None) -> list[Rung]:
+    """Return the rungs for the answers, with one for another epsilon."""
+    made = recipe(answers)
+    dataset = DataSet(name=answers["dataset"], is_new=bool(answers.get("new_dataset")))
+    more = () if other is None or not 0 < other < math.inf else (other,)
+    return rungs(made, choices_of(made), dataset, site.ledger, (*EPSILONS, *more))
+
+
+def _choices(
+    ladder: list[Rung], who: str, given: dict[str, str], faults: list[FieldFault], dataset: str
+) -> Markup:
+    clear = next((each for each in ladder if each.is_clear and not each.refusal), None)
+    allowed = [each for each in ladder if not each.refusal]
+    rows = [
+        _row(at, each, given, is_first_clear=each is clear, is_dull=_is_dull(at, ladder))
+        for at, each in enumerate(ladder)
+    ]
+    heads = (
+        "epsilon",
+        f"right guesses whether one {who} is in the data, of 100 (50 without the result)",
+        "noise in the picture",
+        "how far off a typical centre is",
+        "left in the ledger afterwards",
+    )
+    ends = (
+        h("p", f"Your ledger allows none of these on {dataset}.", class_="warn")
+        if not allowed
+        else None
+    )
+    return h(
+        "fieldset",
+        h("legend", f"How much may become known about one {who}?"),
+        h(
+            "p",
+            "Each row is a choice of epsilon. Further down the picture is sharper, and more can be"
+            " known about one person. The rows are computed from the numbers that you gave; the"
+            " file is not read. They are about noise, not about whether the groups are real.",
+        ),
+        fault_at("epsilon", faults),
+        ends,
+        h(
+            "div",
+            h(
+                "table",
+                h("thead", h("tr", [h("th", text, scope="col") for text in heads])),
+                h("tbody", rows),
+                class_="ladder cards",
+            ),
+            class_="scroll",
+        ),
+        h(
+            "details",
+            h("summary", "Another epsilon"),
+            text_field("other", "Another epsilon", given["other"], faults, is_short=True),
+            h("button", "Add it to the ladder", name="go", value="look", class_="second"),
+            open=True if given["other"] else None,
+        ),
+    )
+
+
+def _is_dull(at: int, ladder: list[Rung]) -> bool:
+    """Return whether a rung buys nothing that the one above it does not have."""
+    above = [each for each in ladder[:at] if each.is_clear]
+    return len(above) >= 2
+
+
+def _row(
+    at: int, rung: Rung, given: dict[str, str], *, is_first_clear: bool, is_dull: bool
+) -> Markup:
+    value = f"{rung.epsilon:g}"
+    field = "epsilon" if at == 0 else f"epsilon-{at}"
+    choice = h(
+        "label",
+        h(
+            "input",
+            type="radio",
+            name="epsilon",
+            value=value,
+            id=field,
+            checked=given["epsilon"] == value or None,
+            disabled=bool(rung.refusal) or None,
+        ),
+        value,
+    )
+    mark = h("span", "smallest with a clear picture", class_="mark") if is_first_clear else None
+    off = [h("div", f"{name}: {text}") for name, text in rung.picture.off]
+    left = "your ledger refuses this" if rung.refusal else _left(rung)
+    said = _SAYS[rung.picture.verdict]
+    if is_dull:
+        said = f"{said}; more epsilon buys little"
+    odds = f"{rung.average} on average, at most {rung.at_most}"
+    return h(
+        "tr",
+        h("th", choice, scope="row"),
+        h("td", odds, data_name="right guesses"),
+        h("td", said, " ", mark, data_name="noise"),
+        h("td", off[:3], _more(off), data_name="off by"),
+        h("td", left, data_name="left"),
+        class_="dull" if rung.refusal or is_dull else None,
+    )
+
+
+def _more(off: list[Markup]) -> Markup | None:
+    if len(off) <= 3:
+        return None
+    return h("details", h("summary", f"{len(off) - 3} more"), off[3:])
+
+
+def _left(rung: Rung) -> str:
+    if rung.left is None:
+        return "no limit is set"
+    return f"{down(rung.left)} for one more run" if rung.left > 0 else "nothing"
+
+
+async def take(site: Site, request: Request) -> Response:
+    """Check the answers; show the ladder again, or lead to the last page before anything is
+    spent.
+    """
+    name, form_ = id_of(request), await Form.of(request)
+    answers = site.drafts.load(name)
+    if before := missing_step(answers, "privacy"):
+        return go(f"/new/{name}/{before}")
+    given = {each: form_.text(each) for each in ("k", "epsilon", "other")}
+    faults, k = list[FieldFault](), whole(given["k"])
+    if k is None or not 1 <= k <= _MOST:
+        faults.append(FieldFault("k", f"Write a whole number of groups, from 1 to {_MOST}."))
+    if given["other"] and (number(given["other"]) or 0) <= 0:
+        faults.append(FieldFault("other", "Write a number above 0, such as 0.7."))
+    if faults or form_.text("go") != "on":
+        if k is not None and not faults:
+            site.drafts.save(name, answers | {"k": k})
+        return await _page(site, name, answers, given, faults)
+    epsilon = number(given["epsilon"])
+    if epsilon is None or epsilon <= 0:
+        wanted = "Choose one row. Nothing is chosen for you."
+        site.drafts.save(name, answers | {"k": k})
+        return await _page(site, name, answers | {"k": k}, given, [FieldFault("epsilon", wanted)])
+    made = answers | {"k": k, "epsilon": epsilon}
+    places = {"n_clusters": "k", "epsilon": "epsilon", "n_records": "k"}
+    faults += await beside(faults_in, lambda: _check(made), places)
+    if faults:
+        return await _page(site, name, answers, given, faults)
+    site.drafts.save(name, answered(made, "privacy"))
+    return go(f"/new/{name}/confirm")
+
+
+def _check(answers: Answers) -> None:
+    faults, choices = Faults(), choices_of(recipe(answers))
+    check_clustering(choices, faults)
+    faults.check()

@@ -1,0 +1,277 @@
+"""Step 2: who is protected, which columns are used, and the name of the data set."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastlloyd.app.answers import FieldFault, chosen, columns, sentence_of, whole
+from fastlloyd.app.drafts import Answers
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import (
+    fault_at,
+    form,
+    h,
+    page,
+    radio_fields,
+    select_field,
+    text_field,
+)
+from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.base.markup import Markup
+from fastlloyd.base.names import same
+from fastlloyd.errors import FastLloydError
+from fastlloyd.federation.admission import DataSet
+from fastlloyd.federation.ledger import known_datasets
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
+
+RECORD, PERSON = "record", "person"
+_OFFERED = (CellKind.NUMBER, CellKind.LIMIT, CellKind.DATE, CellKind.TEXT)
+_MOST = 10**12
+
+
+async def show(site: Site, request: Request) -> Response:
+    """Return the page."""
+    name = id_of(request)
+    answers = site.drafts.load(name)
+    if before := missing_step(answers, "protect"):
+        return go(f"/new/{name}/{before}")
+    return await _page(site, name, answers, _given(answers))
+
+
+def _given(answers: Answers) -> dict[str, Any]:
+    """Return the values of the fields that a draft gives."""
+    n_records = answers.get("n_records")
+    ids = [each.name for each in columns(answers) if each.kind is CellKind.ID]
+    used = [each.name for each in chosen(answers)]
+    numbers = [each.name for each in columns(answers) if each.kind in _OFFERED[:2]]
+    return {
+        "unit": answers.get("unit", ""),
+        "id": answers.get("id") or (ids[0] if ids else ""),
+        "who": answers.get("who", ""),
+        "n_records": "" if n_records is None else f"{n_records:,}",
+        "chosen": used or numbers,
+        "dataset": answers.get("dataset", ""),
+        "is_new": answers.get("new_dataset", False),
+    }
+
+
+async def _page(
+    site: Site,
+    name: str,
+    answers: Answers,
+    given: dict[str, Any],
+    faults: tuple[FieldFault, ...] = (),
+) -> Response:
+    every = columns(answers)
+    known = await beside(lambda: known_datasets(site.history))
+    doubts = [h("li", doubt) for doubt in answers.get("doubts", [])]
+    return page(
+        "Who is protected?",
+        h("div", h("p", "How the file is read:"), h("ul", doubts), class_="note")
+        if doubts
+        else None,
+        form(
+            f"/new/{name}/protect",
+            _unit(every, given, faults),
+            h(
+                "fieldset",
+                h("legend", "At most how many are there?"),
+                text_field(
+                    "n_records",
+                    "Records, or persons if persons are protected",
+                    given["n_records"],
+                    faults,
+                    hint="A round number that you know without counting and that is surely not"
+                    " exceeded, such as 5,000. It is published with the result.",
+                    is_short=True,
+                    is_number=True,
+                ),
+            ),
+            _columns(every, given["chosen"], faults),
+            _dataset(known, given, faults),
+            back=f"/new/{name}/file",
+        ),
+        faults=faults,
+        steps=steps(name, answers, "protect"),
+    )
+
+
+def _unit(every: list[ColumnLook], given: dict[str, Any], faults: tuple[FieldFault, ...]) -> Markup:
+    options = [("", "Choose a column")] + [(each.name, each.name) for each in every]
+    return radio_fields(
+        "unit",
+        "One row of the table is ...",
+        (
+            (
+                RECORD,
+                "all there is about one person or thing",
+                "Each row is protected. Right only if nobody has two rows.",
+            ),
+            (
+                PERSON,
+                "one of several about the same person",
+                "A person is protected with all rows. A column says whose row it is.",
+            ),
+        ),
+        given["unit"],
+        faults,
+        select_field(
+            "id",
+            "Column that says whose row it is",
+            options,
+            given["id"],
+            faults,
+            hint="Only if a person can have several rows.",
+        ),
+        text_field(
+            "who",
+            "What one person is called",
+            given["who"],
+            faults,
+            hint="One word in the singular, such as patient. Only if a person can have several"
+            " rows.",
+            is_short=True,
+        ),
+    )
+
+
+def _columns(every: list[ColumnLook], used: list[str], faults: tuple[FieldFault, ...]) -> Markup:
+    boxes = [
+        h(
+            "label",
+            h(
+                "input",
+                type="checkbox",
+                name="chosen",
+                value=each.name,
+                id="chosen" if number == 0 else f"chosen-{number}",
+                checked=each.name in used or None,
+            ),
+            h("span", h("b", each.name), " ", h("span", each.kind.value, class_="soft")),
+            class_="choice",
+        )
+        for number, each in enumerate(each for each in every if each.kind in _OFFERED)
+    ]
+    others = [each.name for each in every if each.kind not in _OFFERED]
+    return h(
+        "fieldset",
+        h("legend", "Columns by which records are alike"),
+        fault_at("chosen", faults),
+        boxes,
+        h("p", f"Not offered, because they look like ids or are empty: {', '.join(others)}.")
+        if others
+        else None,
+    )
+
+
+def _dataset(known: list[str], given: dict[str, Any], faults: tuple[FieldFault, ...]) -> Markup:
+    says = (
+        f"Your ledger knows: {', '.join(known[:20])}."
+        if known
+        else "Your ledger has no data set yet."
+    )
+    return h(
+        "fieldset",
+        h("legend", "Name of this data set"),
+        text_field(
+            "dataset",
+            "Name",
+            given["dataset"],
+            faults,
+            hint="Under this name your ledger adds up what all runs on these records spend. Use"
+            f" the same name each time. {says}",
+            offers=known,
+        ),
+        h(
+            "label",
+            h(
+                "input",
+                type="checkbox",
+                name="is_new",
+                value="yes",
+                id="is_new",
+                checked=given["is_new"] or None,
+            ),
+            h(
+                "span",
+                "The name is new, and no run on these records was counted under another name.",
+            ),
+            class_="choice",
+        ),
+        fault_at("is_new", faults),
+    )
+
+
+async def take(site: Site, request: Request) -> Response:
+    """Check the answers, and lead to the next step."""
+    name, form_ = id_of(request), await Form.of(request)
+    answers = site.drafts.load(name)
+    given: dict[str, Any] = {
+        each: form_.text(each) for each in ("unit", "id", "who", "n_records", "dataset")
+    }
+    given |= {"chosen": form_.texts("chosen"), "is_new": bool(form_.text("is_new"))}
+    known = await beside(lambda: known_datasets(site.history))
+    faults = tuple(_faults(answers, given, known))
+    if faults:
+        return await _page(site, name, answers, given, faults)
+    is_person = given["unit"] == PERSON
+    found = {
+        "unit": given["unit"],
+        "id": given["id"] if is_person else "",
+        "who": given["who"] if is_person else "",
+        "n_records": whole(given["n_records"]),
+        "chosen": given["chosen"],
+        "dataset": given["dataset"],
+        "new_dataset": not _is_known(given["dataset"], known),
+    }
+    site.drafts.save(name, answered(answers | found, "protect"))
+    return go(f"/new/{name}/bounds")
+
+
+def _is_known(dataset: str, known: list[str]) -> bool:
+    return same(dataset) in map(same, known)
+
+
+def _faults(answers: Answers, given: dict[str, Any], known: list[str]) -> list[FieldFault]:
+    faults, names = list[FieldFault](), [each.name for each in columns(answers)]
+    if given["unit"] not in (RECORD, PERSON):
+        faults.append(FieldFault("unit", "Say what one row is."))
+    if given["unit"] == PERSON:
+        if given["id"] not in names:
+            faults.append(FieldFault("id", "Choose the column that says whose row it is."))
+        elif given["id"] in given["chosen"]:
+            faults.append(
+                FieldFault("chosen", f"{given['id']} says whose row it is; do not tick it.")
+            )
+        faults += _refused("who", lambda: Persons.called(given["who"]))
+    cap = whole(given["n_records"])
+    if cap is None or not 1 <= cap <= _MOST:
+        faults.append(FieldFault("n_records", "Write a whole number, such as 5,000."))
+    offered = {each.name for each in columns(answers) if each.kind in _OFFERED}
+    if not given["chosen"] or not offered.issuperset(given["chosen"]):
+        faults.append(FieldFault("chosen", "Tick one column at least."))
+    wrong = (
+        _refused("dataset", lambda: DataSet(name=given["dataset"]))
+        if given["dataset"]
+        else [FieldFault("dataset", "Write a name, such as ward-7.")]
+    )
+    faults += wrong
+    if not wrong and not _is_known(given["dataset"], known) and not given["is_new"]:
+        faults.append(
+            FieldFault(
+                "is_new",
+                "Your ledger does not know this name. Use the name under which runs on these"
+                " records were counted, or tick the box.",
+            )
+        )
+    return faults
+
+
+def _refused(field: str, make: Any) -> list[FieldFault]:
+    try:
+        make()
+    except FastLloydError as error:
+        return [FieldFault(field, sentence_of(error))]
+    return []

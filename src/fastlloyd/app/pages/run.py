@@ -1,0 +1,302 @@
+"""Page of a run: its progress, its end, its result, and the labels of the owner's records."""
+
+import io
+import json
+import shlex
+import subprocess  # nosec B404 - runs this very program
+import sys
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+
+from fastlloyd.app.answers import FieldFault
+from fastlloyd.app.children import RunLook, RunState
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import elsewhere, form, h, page, text_field
+from fastlloyd.app.site import Site, beside, door_of, go, id_of
+from fastlloyd.base.markup import Child, Markup
+from fastlloyd.errors import StateError
+from fastlloyd.records.recipe.recipe import Recipe
+from fastlloyd.reports.run_result import FILES, NAMES, PAGE
+
+_LABEL_SECONDS: Final = 600
+_KEPT: Final = (
+    "path",
+    "header",
+    "folder",
+    "files",
+    "layout",
+    "doubts",
+    "columns",
+    "unit",
+    "id",
+    "who",
+    "n_records",
+    "chosen",
+    "dataset",
+    "features",
+    "given_bounds",
+    "k",
+)
+_SAID: Final = {
+    RunState.NOT_SPENT: "The run ended before it was charged. Nothing was spent.",
+    RunState.SPENT: "The run was charged in your ledger and ended before its result. The epsilon"
+    " stays spent, and there is no result: no noise is kept on the disk, so the run cannot go on.",
+    RunState.REFUNDED: "The run was charged in your ledger, and ended before any noise was drawn."
+    " Its epsilon was given back.",
+}
+
+
+async def show(site: Site, request: Request) -> Response:
+    """Return the page of a run as it is now."""
+    name = id_of(request)
+    look = await beside(site.runs.look, name)
+    notes = [h("p", f"{note[:1].upper()}{note[1:]}", class_="note") for note in look.notes]
+    if look.state is RunState.RUNNING:
+        return _running(name, look, door_of(request).live_key, notes)
+    if look.state is RunState.DONE:
+        return await _done(site, name, look, notes)
+    return page(
+        "There is no result",
+        h("p", _SAID[look.state], class_="note", role="status"),
+        [h("p", f"Reason: {fault}.", class_="warn") for fault in look.faults],
+        notes,
+        h("p", "The app does not start it again by itself."),
+        h(
+            "form",
+            h("button", "Change the answers and try again", type="submit"),
+            h("a", "See the ledger", href="/ledger", class_="button second"),
+            method="post",
+            action=f"/runs/{name}/again",
+            class_="acts",
+        ),
+    )
+
+
+def _words(look: RunLook) -> tuple[str, str]:
+    """Return the state of a run and its step, in words."""
+    if look.state is RunState.RUNNING:
+        step = f"Round {look.round} of {look.n_rounds} is answered." if look.n_rounds else ""
+        step = f"{look.step[:1].upper()}{look.step[1:]} ..." if look.step else step
+        return "The run is under way.", step
+    return ("Finished." if look.state is RunState.DONE else _SAID[look.state]), ""
+
+
+def _running(name: str, look: RunLook, key: str, notes: list[Markup]) -> Response:
+    state, step = _words(look)
+    bar = h(
+        "progress",
+        max=look.n_rounds or None,
+        value=look.round if look.n_rounds else None,
+        aria_label="Rounds that are answered",
+    )
+    return page(
+        look.folder.name,
+        h(
+            "div",
+            h("p", state, role="status", data_state=True),
+            bar,
+            h("p", step, data_step=True, class_="soft"),
+            h(
+                "p",
+                h("a", "See how it ended", href=f"/runs/{name}", class_="button"),
+                data_over=True,
+                hidden=True,
+            ),
+            data_live=f"/runs/{name}/live",
+            data_key=key,
+        ),
+        h(
+            "p",
+            "You may close this page and the app: the run goes on, and you find it on the first"
+            " page later.",
+        ),
+        h(
+            "p",
+            h("b", "The app does not answer. "),
+            "Close this tab. The run goes on without it; start ",
+            h("code", "fastlloyd app"),
+            " again to see it.",
+            class_="warn",
+            role="alert",
+            data_gone=True,
+            hidden=True,
+        ),
+        notes,
+        h("noscript", h("p", h("a", "Look again", href=f"/runs/{name}"))),
+    )
+
+
+async def live(site: Site, request: Request) -> Response:
+    """Return the state of a run for the script of its page, signed with the page's number."""
+    nonce = request.query_params.get("nonce", "")
+    if not (nonce.isascii() and 16 <= len(nonce) <= 64):
+        return PlainTextResponse("A number for this answer is missing.\n", 400)
+    look = await beside(site.runs.look, id_of(request))
+    state, step = _words(look)
+    said = json.dumps(
+        {
+            "state": state,
+            "step": step,
+            "round": look.round,
+            "of": look.n_rounds,
+            "over": look.state is not RunState.RUNNING,
+        }
+    )
+    return JSONResponse({"said": said, "mac": door_of(request).signed(nonce, said)})
+
+
+async def _done(
+    site: Site,
+    name: str,
+    look: RunLook,
+    notes: list[Markup],
+    said: Child = None,
+    faults: tuple[FieldFault, ...] = (),
+    target: str | None = None,
+) -> Response:
+    records = Path(look.file.records)
+    beside_it = records.with_name(f"{records.name.partition('.')[0]}-groups-NOT-PRIVATE.csv")
+    recipe = site.runs.recipe(name)
+    return page(
+        "Your result",
+        h("p", "Finished.", role="status"),
+        said,
+        h(
+            "div",
+            h(
+                "a",
+                "Open the result",
+                href=f"/runs/{name}/{PAGE}",
+                class_="button",
+                target="_blank",
+                rel="noopener",
+            ),
+            h("a", "Download it (zip)", href=f"/runs/{name}/result.zip", class_="button second"),
+            class_="acts",
+        ),
+        h("p", "The folder is ", h("code", look.file.out), "."),
+        h(
+            "p",
+            "It may be shared as its privacy page says. Another run may find other groups.",
+            class_="soft",
+        ),
+        notes,
+        h("h2", "For you only"),
+        h(
+            "p",
+            "Which group is each of my records in? The answer is exact and NOT private: keep it"
+            " where the records are.",
+        ),
+        form(
+            f"/runs/{name}/labels",
+            text_field(
+                "target", "File to make", str(beside_it) if target is None else target, faults
+            ),
+            label="Label my records (NOT private)",
+        ),
+        elsewhere(
+            shlex.join(
+                ["fastlloyd", "assign", look.file.out, look.file.records, "--recipe", str(recipe)]
+            ),
+            f"fastlloyd.from_result({look.file.out!r}).predict(frame)  # NOT PRIVATE",
+        ),
+        faults=faults,
+    )
+
+
+async def result(site: Site, request: Request) -> Response:
+    """Return the page of the result itself, which can run nothing."""
+    look = await beside(site.runs.look, id_of(request))
+    if look.state is not RunState.DONE:
+        return go(f"/runs/{id_of(request)}")
+    content = (await beside(_contents, look)).get(PAGE)
+    if content is None:
+        raise StateError(f"{look.folder / PAGE} is missing; make it again: fastlloyd result --html")
+    return HTMLResponse(content)
+
+
+def _contents(look: RunLook) -> dict[str, bytes]:
+    """Return the files of a result: those that the run wrote, unchanged, and no others."""
+    found = dict[str, bytes]()
+    for name in FILES:
+        path = look.folder / name
+        if path.is_symlink() or not path.is_file():
+            continue
+        content, noted = path.read_bytes(), look.digests.get(name)
+        # the owner may name groups, which makes the page anew
+        if name in (PAGE, NAMES) or noted == sha256(content).hexdigest() or not look.digests:
+            found[name] = content
+    return found
+
+
+async def zipped(site: Site, request: Request) -> Response:
+    """Return the files of a result as one file."""
+    look = await beside(site.runs.look, id_of(request))
+    if look.state is not RunState.DONE:
+        return go(f"/runs/{id_of(request)}")
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (await beside(_contents, look)).items():
+            archive.writestr(f"{look.folder.name}/{name}", content)
+    headers = {"content-disposition": 'attachment; filename="result.zip"'}
+    return Response(made.getvalue(), media_type="application/zip", headers=headers)
+
+
+async def labels(site: Site, request: Request) -> Response:
+    """Label the owner's records, beside them."""
+    name, given = id_of(request), await Form.of(request)
+    look = await beside(site.runs.look, name)
+    if look.state is not RunState.DONE:
+        return go(f"/runs/{name}")
+    target = given.text("target")
+    if not Path(target).is_absolute():
+        fault = FieldFault("target", "Write the full path of a new file.")
+        return await _done(site, name, look, [], faults=(fault,), target=target)
+    fault_said = await beside(_label, look, site.runs.recipe(name), target)
+    if fault_said:
+        return await _done(
+            site, name, look, [], faults=(FieldFault("target", fault_said),), target=target
+        )
+    said = h("p", h("b", "NOT private: "), "written to ", h("code", target), ".", class_="note")
+    return await _done(site, name, look, [], said)
+
+
+def _label(look: RunLook, recipe: Path, target: str) -> str:
+    """Write the labels by the command line. Return the sentence of a fault, or ""."""
+    here = Recipe.load_here(recipe)
+    command = ["assign", look.file.out, look.file.records, "--out", target, "--missing", "drop"]
+    command += ["--recipe", str(recipe)]
+    if here.unit_column is not None:
+        command += ["--unit-column", here.unit_column]
+    try:
+        # this very program, with arguments made here
+        done = subprocess.run(  # noqa: S603  # nosec B603
+            [sys.executable, "-P", "-m", "fastlloyd", *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LABEL_SECONDS,
+            check=False,
+            text=True,
+        )
+    except subprocess.TimeoutExpired:
+        return "It takes longer than ten minutes; use the command below."
+    faults = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    if done.returncode and not faults:
+        return "The records could not be labelled; use the command below to see why."
+    return " ".join(f"{line.removeprefix('Error: ')}." for line in faults)
+
+
+async def again(site: Site, request: Request) -> Response:
+    """Begin a new draft with the answers of a run that has no result."""
+    name = id_of(request)
+    look = await beside(site.runs.look, name)
+    if look.state in (RunState.RUNNING, RunState.DONE):
+        return go(f"/runs/{name}")
+    before = site.drafts.load(name)
+    kept = {key: before[key] for key in _KEPT if key in before}
+    return go(f"/new/{site.drafts.new(kept | {'done': []})}/file")

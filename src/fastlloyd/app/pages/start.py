@@ -1,0 +1,164 @@
+"""First page: what there is to do, and what was done; before it, the question for the code."""
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastlloyd.app.children import RunState
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import form, h, page
+from fastlloyd.app.site import Site, beside, door_of, go
+from fastlloyd.base.markup import Markup
+from fastlloyd.errors import FastLloydError
+
+WORDS = {
+    RunState.RUNNING: "running",
+    RunState.DONE: "result",
+    RunState.NOT_SPENT: "not carried out, nothing was spent",
+    RunState.SPENT: "no result, the epsilon is spent",
+    RunState.REFUNDED: "no result, the epsilon was given back",
+}
+SHOWN = 30
+
+
+async def show(site: Site, request: Request) -> Response:
+    """Return the first page, or the question for the code."""
+    if not request.scope["is_known"]:
+        return _asking()
+    runs = await beside(_runs, site)
+    drafts = [
+        h("li", h("a", draft.get("path", "a draft"), href=f"/new/{name}/{_next(draft)}"))
+        for name, draft in site.drafts.recent()[:SHOWN]
+        if draft.get("done") and not site.runs.is_begun(name)
+    ]
+    return page(
+        "What would you like to do?",
+        h(
+            "form",
+            h("button", "Find groups in records of mine", type="submit"),
+            method="post",
+            action="/new",
+            class_="acts",
+        ),
+        h(
+            "p",
+            "The app reads a file on this machine and asks a few questions. Nothing is spent before"
+            " you have seen what it is and confirmed.",
+            class_="soft",
+        ),
+        [h("h2", "Your runs"), runs] if runs else None,
+        [h("h2", "Not finished"), h("ul", drafts)] if drafts else None,
+        here="/",
+    )
+
+
+def _next(draft: dict[str, object]) -> str:
+    done = draft.get("done")
+    return str(done[-1]) if isinstance(done, list) and done else "file"
+
+
+def _runs(site: Site) -> Markup | None:
+    rows = list[Markup]()
+    for name in site.runs.names()[:SHOWN]:
+        try:
+            look = site.runs.look(name)
+        except FastLloydError as error:
+            rows.append(h("tr", h("td", f"{error}", colspan=3)))
+            continue
+        began = site.runs.path(name).stat().st_mtime
+        rows.append(
+            h(
+                "tr",
+                h("td", h("a", look.folder.name, href=f"/runs/{name}")),
+                h("td", time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(began))),
+                h("td", WORDS[look.state]),
+            )
+        )
+    if not rows:
+        return None
+    heads = h("thead", h("tr", [h("th", name) for name in ("result", "last change", "state")]))
+    return h("div", h("table", heads, h("tbody", rows)), class_="scroll")
+
+
+def _asking(said: str = "", status: int = 200) -> Response:
+    return page(
+        "Open the app",
+        h("p", said, class_="warn", role="alert") if said else None,
+        h(
+            "p",
+            "Type the code that is shown where ",
+            h("code", "fastlloyd app"),
+            " was started. It works once, within two minutes.",
+        ),
+        h(
+            "form",
+            h(
+                "div",
+                h("label", "Code", for_="code"),
+                h("input", type="password", id="code", name="code", autocomplete="off"),
+                class_="field",
+            ),
+            h("div", h("button", "Open", type="submit"), class_="acts"),
+            method="post",
+            action="/enter",
+            data_enter=True,
+        ),
+        h(
+            "form",
+            h("button", "Show a new code in the terminal", type="submit", class_="second"),
+            method="post",
+            action="/code",
+            class_="acts",
+        ),
+        status=status,
+    )
+
+
+async def enter(_site: Site, request: Request) -> Response:
+    """Take a code. If it works, the answer starts a session."""
+    cookie = door_of(request).enter((await Form.of(request)).text("code"))
+    if cookie is None:
+        return _asking(
+            "This code does not work: it was used before, is older than two minutes, or was"
+            " mistyped.",
+            403,
+        )
+    answer = go("/")
+    answer.headers["set-cookie"] = cookie
+    return answer
+
+
+async def code(_site: Site, request: Request) -> Response:
+    """Print a new code where the app was started."""
+    door_of(request).ask_for_code()
+    return go("/")
+
+
+async def begin(site: Site, _request: Request) -> Response:
+    """Begin a new draft."""
+    return go(f"/new/{site.drafts.new()}/file")
+
+
+def ask_again(name: str) -> Response:
+    """Return the question for the code after a long pause, before anything is spent."""
+    return page(
+        "Are you still there?",
+        h(
+            "p",
+            "Nobody used the app for half an hour. Before anything is spent, type the code that the"
+            " terminal shows now. Then confirm again.",
+        ),
+        form(
+            "/enter",
+            h(
+                "div",
+                h("label", "Code", for_="code"),
+                h("input", type="password", id="code", name="code", autocomplete="off"),
+                class_="field",
+            ),
+            label="Go on",
+            back=f"/new/{name}/confirm",
+        ),
+        status=403,
+    )

@@ -1,0 +1,201 @@
+"""Server of the app: its routes, its state folder and its end."""
+
+import asyncio
+import os
+import secrets
+import socket
+import webbrowser
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fastlloyd.app.answers import sentence_of
+from fastlloyd.app.children import ChildRuns
+from fastlloyd.app.door import Door
+from fastlloyd.app.drafts import Drafts
+from fastlloyd.app.frame import h, page
+from fastlloyd.app.listening import bound
+from fastlloyd.app.pages import bounds, confirm, file, ledger, privacy, protect, run, start
+from fastlloyd.app.site import Site
+from fastlloyd.base.files import write_private
+from fastlloyd.base.markup import constant, element, together
+from fastlloyd.errors import FastLloydError, StateError
+from fastlloyd.federation.holder import state_folder
+from fastlloyd.federation.store.lock import InUseError, Lock
+
+LIFE_SECONDS: Final = 12 * 3600.0
+_LOOK_SECONDS: Final = 5.0
+_OPENER: Final = "open.html"
+Answer = Callable[[Site, Request], Awaitable[Response]]
+Say = Callable[[str], None]
+_GET: Final[dict[str, Answer]] = {
+    "/": start.show,
+    "/new/{name}/file": file.show,
+    "/new/{name}/protect": protect.show,
+    "/new/{name}/bounds": bounds.show,
+    "/new/{name}/privacy": privacy.show,
+    "/new/{name}/confirm": confirm.show,
+    "/new/{name}/recipe.toml": confirm.recipe_file,
+    "/runs/{name}": run.show,
+    "/runs/{name}/live": run.live,
+    "/runs/{name}/result.html": run.result,
+    "/runs/{name}/result.zip": run.zipped,
+    "/ledger": ledger.show,
+}
+_POST: Final[dict[str, Answer]] = {
+    "/enter": start.enter,
+    "/code": start.code,
+    "/new": start.begin,
+    "/new/{name}/file": file.take,
+    "/new/{name}/folder": file.choose,
+    "/new/{name}/protect": protect.take,
+    "/new/{name}/bounds": bounds.take,
+    "/new/{name}/privacy": privacy.take,
+    "/new/{name}/confirm": confirm.take,
+    "/runs/{name}/labels": run.labels,
+    "/runs/{name}/again": run.again,
+}
+_STATIC: Final = {"app.css": "text/css", "app.js": "text/javascript", "app.svg": "image/svg+xml"}
+
+
+def application(site: Site) -> Starlette:
+    """Return the pages as an ASGI application. A door must stand before it."""
+    routes = [Route(path, _page(site, answer), methods=["GET"]) for path, answer in _GET.items()]
+    routes += [Route(path, _page(site, answer), methods=["POST"]) for path, answer in _POST.items()]
+    routes += [Route(f"/{name}", _static(name, kind)) for name, kind in _STATIC.items()]
+    return Starlette(routes=routes, exception_handlers={404: _no_page, 405: _no_page})
+
+
+def _page(site: Site, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+    async def answered(request: Request) -> Response:
+        try:
+            return await answer(site, request)
+        except FastLloydError as error:
+            return _sorry(sentence_of(error), 400)
+
+    return answered
+
+
+def _static(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    content = (files("fastlloyd.app") / name).read_bytes()
+
+    async def answered(_request: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return answered
+
+
+async def _no_page(_request: Request, _error: Exception) -> Response:
+    return _sorry("There is no such page.", 404)
+
+
+def _sorry(sentence: str, status: int) -> Response:
+    back = h("p", h("a", "To the first page", href="/", class_="button"))
+    return page("This does not work", h("p", sentence, class_="note"), back, status=status)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Run the block if no other app uses the state folder. Raises StateError otherwise."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = Lock(folder / "app")
+    except InUseError:
+        raise StateError(
+            f"another fastlloyd app is running with the state folder {folder}; use that one, or end"
+            " it with Ctrl-C where it was started"
+        ) from None
+    except OSError as error:
+        raise StateError(f"{folder} cannot be used ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def serve(port: int, ledger_file: Path | None, say: Say, *, with_browser: bool) -> None:
+    """Serve the app until Ctrl-C, or until it was not used for twelve hours.
+
+    port : port, or 0 for a free one.
+    ledger_file : file of the ledger, or None for the default.
+    say : function that prints a line where the app was started.
+    with_browser : whether to open the app in the browser.
+
+    Raises StateError if another app uses the state folder, and NetworkError if the port is taken.
+    """
+    state = state_folder() / "app"
+    with _alone(state):
+        sockets = bound(port)
+        name = f"fl-{secrets.token_hex(8)}.localhost"
+        host = f"{name}:{sockets[0].getsockname()[1]}"
+        site = Site(Drafts(state / "drafts"), ChildRuns(state / "runs"), ledger_file, Path.cwd())
+        door = Door(application(site), host, lambda code: say(f"Code, for two minutes: {code}"))
+        opener = state / _OPENER
+        try:
+            _greet(door, opener, say, with_browser=with_browser)
+            asyncio.run(_run(door, sockets))
+        finally:
+            opener.unlink(missing_ok=True)
+            for each in sockets:
+                each.close()
+
+
+def _greet(door: Door, opener: Path, say: Say, *, with_browser: bool) -> None:
+    """Print address and code, and open the browser by a file that only this user can read.
+
+    The code is on no command line, where others could see it.
+    """
+    code = door.new_code()
+    address = f"http://{door.host}/"
+    refresh = element("meta", http_equiv="refresh", content=f"0;url={address}#{code}")
+    link = element("a", "Open the app", href=f"{address}#{code}")
+    charset = element("meta", charset="utf-8")
+    text = together(constant("<!doctype html>"), charset, refresh, element("p", link))
+    opener.unlink(missing_ok=True)
+    write_private(opener, text.text)
+    say(f"Address: {address}")
+    say(f"Code, once and for two minutes: {code}")
+    say("Chromium, Chrome, Edge and Firefox know this address; Safari does not.")
+    if "SSH_CONNECTION" in os.environ:
+        port = door.host.rpartition(":")[2]
+        say(f"From another machine: ssh -L {port}:localhost:{port} THIS-MACHINE, equal ports.")
+    say("Press Ctrl-C to end. ChildRuns that are under way go on.")
+    if with_browser:
+        with suppress(webbrowser.Error):
+            webbrowser.open(opener.as_uri())
+
+
+async def _run(door: Door, sockets: list[socket.socket]) -> None:
+    config = uvicorn.Config(
+        door,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        http="h11",
+        loop="asyncio",
+        timeout_graceful_shutdown=2,
+    )
+    server = uvicorn.Server(config)
+
+    async def end_when_unused() -> None:
+        while not server.should_exit:
+            await asyncio.sleep(_LOOK_SECONDS)
+            server.should_exit |= door.seconds_unused >= LIFE_SECONDS
+
+    watching = asyncio.ensure_future(end_when_unused())
+    try:
+        await server.serve(sockets=sockets)
+    finally:
+        watching.cancel()

@@ -1,0 +1,93 @@
+"""State that the pages of the app share."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from fastlloyd.app.children import ChildRuns
+from fastlloyd.app.door import Door
+from fastlloyd.app.drafts import Answers, Drafts
+from fastlloyd.app.frame import STEPS, steps_of
+from fastlloyd.base.markup import Markup
+from fastlloyd.federation.holder import HoldersLedger, place
+from fastlloyd.federation.ledger import Account, accounts
+from fastlloyd.federation.store.history import History
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Site:
+    """State of the app that pages share.
+
+    drafts : runs that are being prepared.
+    runs : runs that were started.
+    ledger : file of the ledger, or None for the default.
+    results : folder in which new results are proposed.
+    """
+
+    drafts: Drafts
+    runs: ChildRuns
+    ledger: Path | None
+    results: Path
+
+    @property
+    def history(self) -> History:
+        """History of the ledger. Raises StateError if it cannot be read."""
+        return HoldersLedger(place(self.ledger)).history()
+
+    @property
+    def accounts(self) -> list[Account]:
+        """Accounts of the ledger. Raises StateError if it cannot be read."""
+        return accounts(self.history)
+
+
+def door_of(request: Request) -> Door:
+    """Return the door through which a request came."""
+    door: Door = request.scope["door"]
+    return door
+
+
+async def beside(call: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+    """Return the value of a call that takes long, made in a thread, so that others are answered."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(None, partial(call, *args, **named))
+
+
+def go(path: str) -> Response:
+    """Return an answer that leads to another page."""
+    return RedirectResponse(path, 303)
+
+
+def id_of(request: Request) -> str:
+    """Return the id of the draft or run in the path of a request."""
+    name: Any = request.path_params["name"]
+    return str(name)
+
+
+def steps(name: str, answers: Answers, at: str) -> Markup:
+    """Return the list of steps of a draft, with links to those that were answered.
+
+    name : id of the draft.
+    at : step of the page.
+    """
+    return steps_of(name, at, answers.get("done", []))
+
+
+def answered(answers: Answers, step: str) -> Answers:
+    """Return the answers with a step marked as answered."""
+    done = {*answers.get("done", []), step}
+    return answers | {"done": [each for each in STEPS if each in done]}
+
+
+def missing_step(answers: Answers, step: str) -> str | None:
+    """Return the first step before `step` that was not answered, or None."""
+    before = list(STEPS)[: list(STEPS).index(step)]
+    return next((each for each in before if each not in answers.get("done", [])), None)

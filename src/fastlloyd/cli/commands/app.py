@@ -1,0 +1,41 @@
+"""Command `fastlloyd app`: the same jobs as pages in the browser, for this user of this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fastlloyd.cli.options import LedgerFile, in_network, in_output
+
+Port = Annotated[
+    int,
+    in_network(
+        "--port",
+        min=0,
+        max=65535,
+        help="Port of this machine. Default: a free one.",
+        metavar="PORT",
+    ),
+]
+NoBrowser = Annotated[bool, in_output("--no-browser", help="Only print the address and the code.")]
+
+
+def app(port: Port = 0, no_browser: NoBrowser = False, ledger: LedgerFile = None) -> None:
+    """Open the app in the browser: from a file to groups, step by step, and the ledger.
+
+    Only this user of this machine can use it. Nothing is spent before you confirm.
+    """
+    from fastlloyd.base.extras import command as installing
+    from fastlloyd.base.extras import is_installed
+    from fastlloyd.errors import FastLloydError
+
+    if not is_installed("app"):
+        raise FastLloydError(f"the app needs packages that are not installed: {installing('app')}")
+    from fastlloyd.app.server import serve
+
+    serve(
+        port,
+        None if ledger is None else Path(ledger).absolute(),
+        typer.echo,
+        with_browser=not no_browser,
+    )
