@@ -308,7 +308,7 @@ def test_other_files_are_refused_and_not_touched(
     ):  # before anything else is said of it: to change its mode would not help
         (tmp_path / file).chmod(0o644)
         with pytest.raises(
-            StateError, match=r"is not a store, .*expected a file such as clinic-a\.store"
+            StateError, match=r"is not a store, .*expected a store, such as clinic-a\.store"
         ) as caught:
             attempt(tmp_path / file)
         assert "chmod" not in str(caught.value)
