@@ -197,7 +197,7 @@ def test_persons_are_counted_at_as_many_clients_as_their_rows_can_be_at() -> Non
 
 def test_nobody_deals_to_no_client_or_a_person_to_more_than_there_are() -> None:
     for n_clients, c in ((0, 1), (3, 4), (3, 0), (1 << 16, 1)):
-        with pytest.raises(PlanError, match="n_clients is .* and max_clients is "):
+        with pytest.raises(PlanError, match=r"n_clients is .* and max_clients is "):
             RandomAssignment(n_clients, c)
 
 
