@@ -27,7 +27,7 @@ def answered(command: list[str], folder: Path, reply: Callable[[str], str]) -> t
                 shown += os.read(master, 4096).decode()
             except OSError:  # the program has ended
                 break
-        elif shown.rstrip(" ").endswith(":"):
+        elif shown.endswith(": "):  # the last character comes when the program reads
             os.write(master, (reply(shown.rpartition("\n")[2]) + "\n").encode())
             select.select([master], [], [], SECONDS)  # the terminal shows the answer at once
     os.close(master)
