@@ -356,8 +356,8 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
         self.n_iter_ = mechanism.n_iterations
         self._centroids, self._votes = clustering.centroids, clustering.votes
         self._n_features_out = mechanism.n_clusters
-        typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
-        dominates = Verdict.on(typical) is Verdict.MOSTLY_NOISE
+        verdict = uncertainty.verdict(mechanism, found, self.noisy_counts_, noise.counts)
+        dominates = verdict is Verdict.MOSTLY_NOISE
         doubts = uncertainty.cautions(found.status, noise.counts)
         return said([*doubts, *([Fact.of("noise_dominates")] if dominates else [])], mechanism.unit)
 

@@ -142,14 +142,13 @@ class Clustering(msgspec.Struct, frozen=True):
 
 
 class ExpectedError(NamedTuple):
-    """Expected error that noise causes in a typical centroid, divided by
-    `Mechanism.planned_radius`.
+    """Standard error that a result is expected to show for a settled centroid.
 
-    The error is infinite if the noise may be so large that the centroid says nothing.
+    It is the length of the standard errors of all features, divided by
+    `Mechanism.planned_radius`. It is infinite if hardly any cluster would be settled.
 
-    typical : median of the error.
-    low, high : bounds of the error in 80 % of the simulated runs. For a closed form, both equal
-        `typical`.
+    typical : median of simulated runs.
+    low, high : bounds of the error in 80 % of the simulated runs.
     """
 
     typical: float
@@ -245,7 +244,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
         return centroids
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """Return the expected error of a typical centroid, from public numbers alone.
+        """Return the standard error that a settled centroid will have, from public numbers alone.
 
         A typical cluster has n_expected / n_clusters records.
 

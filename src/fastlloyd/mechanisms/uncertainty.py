@@ -29,6 +29,7 @@ BoolArray = npt.NDArray[np.bool_]
 # of the radius: beyond the second, a centroid may well be that of its neighbour
 FINE, MOSTLY_NOISE = 0.1, 0.5
 FEW = 3  # a noisy count of so many standard deviations is hardly one of no records
+ENOUGH = 6  # of a typical cluster: then hardly any noisy count is one of few records
 OWN = 0.7  # of a move that noise does not explain may be to come;
 # and so much of that of all clusters; the second where moves were shrunk
 OTHERS, OTHERS_SHRUNK = 1.0, 0.3
@@ -42,22 +43,27 @@ BY_CHANCE = 0.001  # probability that noise alone makes a move look like one
 
 
 class Verdict(enum.Enum):
-    """Meaning of a centroid's relative error (`relative_errors`) for a reader of the result."""
+    """Effect of the noise on a clustering, expected or found."""
 
-    FINE = "fine"
-    NOISY = "noisy"
+    CLEAR = "clear"
+    BLURRED = "blurred"
     MOSTLY_NOISE = "mostly noise"
 
     @classmethod
-    def on(cls, relative_error: float) -> "Verdict":
-        """Return the verdict for a relative error, which may be infinite."""
-        return (
-            cls.FINE
-            if relative_error <= FINE
-            else cls.NOISY
-            if relative_error <= MOSTLY_NOISE
-            else cls.MOSTLY_NOISE
-        )
+    def on(cls, relative_error: float, size: float, count_noise: float) -> "Verdict":
+        """Return the verdict on a typical cluster.
+
+        relative_error : its relative error (`relative_errors`), which may be infinite.
+        size : its number of records or persons, true, expected or noisy.
+        count_noise : standard deviation of the noise in a count. If the noise is smaller than one
+            record, the size does not matter.
+        """
+        hides_sizes = count_noise * FEW >= 1
+        if relative_error > MOSTLY_NOISE or (hides_sizes and size < FEW * count_noise):
+            return cls.MOSTLY_NOISE
+        if relative_error > FINE or (hides_sizes and size < ENOUGH * count_noise):
+            return cls.BLURRED
+        return cls.CLEAR
 
 
 class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +250,14 @@ def cautions(status: Sequence[Status], count_error: float) -> list[Fact]:
         for kind, n in numbers
         if n
     ]
+
+
+def verdict(
+    mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatArray, count_error: float
+) -> Verdict:
+    """Return the verdict on a result, whose typical cluster has the median noisy count."""
+    error = typical_error(mechanism, accuracy, noisy_counts, count_error)
+    return Verdict.on(error, float(median(noisy_counts.tolist())), count_error)
 
 
 def typical_error(

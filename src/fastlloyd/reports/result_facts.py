@@ -102,7 +102,8 @@ def reliability(result: Result) -> list[Fact | Facts]:
         radius = m.planned_radius / 2**m.domain.fraction_bits
         name = "typical_error" if typical >= FINEST else "small_typical_error"
         facts.append(Fact.of(name, error=typical, radius=radius))
-    if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
+    verdict = uncertainty.verdict(m, result.accuracy, result.noisy_counts, result.count_error)
+    if verdict is Verdict.MOSTLY_NOISE:
         facts.append(Fact.of("noise_dominates"))
     return [*facts, *split(result)]
 

@@ -109,6 +109,12 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         }
 
 
+SHOWN = (0.8, 1.35, 2.8)
+"""Shown standard error, divided by that of the noise: bounds of 80 % of the runs, and the median
+between them.
+"""
+
+
 class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag="lloyd"):
     """`Mechanism` of an `Algorithm`, made by `lloyd/design.py`.
 
@@ -219,15 +225,21 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         deviations = self.noise.spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2)
         return np.asarray(deviations / size * self.domain.units)
 
-    def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """Return the length of the expected standard error, divided by the planned radius (a closed
-        form).
+    def noise_error(self, noise_factor: float = 1.0) -> float:
+        """Return the length of the expected standard error of the noise, divided by the planned
+        radius (a closed form).
         """
-        length = float(
-            np.linalg.norm(self.expected_standard_errors(noise_factor) / self.domain.units)
-        )
-        error = length / max(self.planned_radius, 1.0)
-        return ExpectedError(typical=error, low=error, high=error)
+        errors = self.expected_standard_errors(noise_factor) / self.domain.units
+        return float(np.linalg.norm(errors)) / max(self.planned_radius, 1.0)
+
+    def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
+        """Return the standard error that a settled centroid will show.
+
+        It is the error of the noise times a factor, because moves to come add to it. The factors
+        were measured in simulated runs (`lab/studies/forecast.py`).
+        """
+        low, typical, high = (factor * self.noise_error(noise_factor) for factor in SHOWN)
+        return ExpectedError(typical=typical, low=low, high=high)
 
     def planning(self, noise_factor: float) -> list[Fact | Facts]:
         """Return facts about rounds, radius, noise, the floor under counts and the expected

@@ -1,0 +1,364 @@
+"""Are the bars of a result, and its clusters with few records, as `fastlloyd advise` foretells?
+
+`python -m studies.forecast` fits 40 settings ten times each and writes docs/results/forecast.md.
+`--table` simulates and prints the table of `mechanisms/moment_lloyd/expected.py`, and the factors of
+`mechanisms/lloyd/mechanism.py`. Noise is repeatable: NOT PRIVATE. The real data sets need
+FASTLLOYD_DATA.
+
+The *bar* of a feature is two standard errors, as a share of half the width of its bounds. A run has
+one bar for each feature: the median over its settled clusters.
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.report import as_table, write_section
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.jobs.forecast import Forecast
+from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.moment_lloyd.expected import FEATURES, SIGNALS, TABLE, crowding
+from fastlloyd.mechanisms.settings import Settings
+from fastlloyd.mechanisms.uncertainty import Status, Verdict, assess, noise_deviation, settled
+from fastlloyd.testing import SeededNoise, repeatable_noise
+from fastlloyd_lab.datasets import load, n_clusters
+from studies.coverage_groups import (
+    HIGH,
+    LOW,
+    FloatArray,
+    Maker,
+    normal,
+    one,
+    skewed,
+    tailed,
+    uniform,
+)
+
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "forecast.md"
+RUNS, FACTOR = 10, 1.5
+EPSILONS, CLUSTERS, DEVIATIONS = (0.2, 0.5, 1.0, 2.0, 5.0), (2, 3, 4, 5, 8, 12), (3.0, 5.0, 8.0)
+FEWEST, MOST = 150, 60_000  # records of a simulated set
+DELTA = 1e-5
+PAPERS = ("fastlloyd", "glloyd", "sulloyd")
+Kind = Callable[[np.random.Generator, int, int], Maker]
+
+
+def _uneven(rng: np.random.Generator, n: int, k: int) -> Maker:
+    sizes = np.maximum((rng.dirichlet([2.0] * k) * n).astype(int), 2)
+    return normal(sizes.tolist(), 5, float(rng.choice(DEVIATIONS)))
+
+
+def _equal(apart: float) -> Kind:
+    def kind(rng: np.random.Generator, n: int, k: int) -> Maker:
+        return normal([n // k] * k, apart, float(rng.choice(DEVIATIONS)))
+
+    return kind
+
+
+KINDS: dict[str, Kind] = {
+    "separated": _equal(6),
+    "overlapping": _equal(2.5),
+    "uneven": _uneven,
+    "uniform": lambda rng, n, k: uniform(n),  # noqa: ARG005 - a Kind
+    "one group": lambda rng, n, k: one(n),  # noqa: ARG005
+    "skewed": lambda rng, n, k: skewed(k, n // k),  # noqa: ARG005
+    "heavy tails": lambda rng, n, k: tailed(k, n // k),  # noqa: ARG005
+}
+OFTEN = (2, 2, 1, 1, 1, 1, 1)  # weights of the kinds in the table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """One run: the forecast, the shown bars (d,) or None if no cluster is settled, and whether most
+    clusters have few records.
+    """
+
+    mechanism: Mechanism
+    forecast: Forecast
+    bars: FloatArray | None
+    mostly_few: bool
+
+
+@repeatable_noise()
+def fit(
+    X: FloatArray, domain: Domain, k: int, epsilon: float, seed: int, algorithm: str = "momentlloyd",
+    delta: float | None = None,
+) -> Fit:  # fmt: skip
+    """Cluster records within public bounds, with noise that follows from the seed."""
+    m = design(
+        Settings(
+            algorithm=ALGORITHMS[algorithm],
+            domain=domain,
+            n_clusters=k,
+            n_records=len(X),
+            epsilon=epsilon,
+            delta=None if algorithm == "sulloyd" else delta,
+            public_seed=PublicSeed.from_int(seed),
+        )
+    )
+    clustering = cluster(m, LocalRecords(domain, domain.to_grid(X)), SeededNoise(seed))
+    found = assess(m, clustering, noise_deviation(m))
+    reliable = settled(found.status)
+    few = [status in (Status.FEW, Status.STAYED) for status in found.status]
+    bars = 2 * found.errors[reliable] / domain.units / 2**domain.fraction_bits
+    return Fit(
+        mechanism=m,
+        forecast=Forecast.of(m),
+        bars=np.median(bars, axis=0) if len(bars) else None,
+        mostly_few=2 * sum(few) > k,
+    )
+
+
+def box(d: int) -> Domain:
+    """The bounds of all made-up groups."""
+    return Domain(
+        features=tuple(f"x{i + 1}" for i in range(d)), lower=(LOW,) * d, upper=(HIGH,) * d
+    )
+
+
+# The table
+
+
+def simulated(
+    rng: np.random.Generator, features: tuple[int, int], signal: float, algorithm: str
+) -> Fit:
+    """One fit whose clusters have about this signal, drawn until there is one."""
+    while True:
+        k, epsilon = int(rng.choice(CLUSTERS)), float(rng.choice(EPSILONS))
+        n = round(signal * 2 ** rng.uniform(-0.5, 0.5) * k / float(gdp_mu(epsilon, DELTA)))
+        if max(FEWEST, 20 * k) <= n <= MOST:
+            break
+    low, high = math.log(features[0] - 0.49), math.log(features[1] + 0.49)
+    d = round(math.exp(rng.uniform(low, high)))
+    kind = rng.choice(list(KINDS), p=np.array(OFTEN) / sum(OFTEN))
+    X = np.clip(KINDS[kind](rng, n, k)(rng, d), LOW, HIGH)
+    return fit(X, box(d), k, epsilon, int(rng.integers(2**40)), algorithm, DELTA)
+
+
+def share(found: Fit) -> float:
+    """The standard error of a typical feature over the planned radius of a cluster, both as lengths;
+    infinite if no cluster is settled.
+    """
+    m = found.mechanism
+    if found.bars is None:
+        return math.inf
+    length = float(np.median(found.bars)) / 2 * math.sqrt(m.n_features) * 2**m.domain.fraction_bits
+    return length / m.planned_radius
+
+
+def quantiles(shares: Sequence[float]) -> FloatArray:
+    """The 10, 50 and 90 % quantiles over fits with a settled cluster, infinite if there are few."""
+    finite = [each for each in shares if math.isfinite(each)]
+    if len(finite) < len(shares) / 8:
+        return np.full(3, math.inf)
+    return np.quantile(finite, [0.1, 0.5, 0.9])
+
+
+def print_table(fits: int, seed: int) -> None:
+    """Print the rows of the table, and the factors of the paper's algorithms."""
+    for row, features in enumerate(FEATURES):
+        rng = np.random.default_rng([seed, row])
+        cells = []
+        for signal in SIGNALS:
+            runs = [simulated(rng, features, signal, "momentlloyd") for _ in range(fits)]
+            cells.append(
+                quantiles([share(run) / crowding(run.mechanism.n_clusters) for run in runs])
+            )
+        lines = np.maximum.accumulate(np.array(cells).T[:, ::-1], axis=1)[:, ::-1]
+        for line in lines:
+            print(
+                "(" + ", ".join("inf" if math.isinf(v) else f"{v:.3g}" for v in line) + "),",
+                flush=True,
+            )
+    for name in PAPERS:
+        rng = np.random.default_rng([seed, 99])
+        runs = [
+            simulated(rng, FEATURES[row % 4], signal, name)
+            for signal in SIGNALS[1:5]
+            for row in range(fits)
+        ]
+        ratios = [share(run) / run.mechanism.noise_error() for run in runs]  # type: ignore[attr-defined]
+        print(name, quantiles(ratios).round(2), flush=True)
+
+
+def section() -> str:
+    """The page's part of the table: the median, and in brackets the range of 80 % of the fits."""
+    rows = [
+        [
+            str(least) if least == most else f"{least} to {most}",
+            *(
+                "-" if math.isinf(b) else f"{100 * b:.2g} % ({100 * a:.2g} to {100 * c:.2g})"
+                for a, b, c in zip(*lines, strict=True)
+            ),
+        ]
+        for (least, most), lines in zip(FEATURES, TABLE, strict=True)
+    ]
+    headings = ["features", *(f"signal {signal:,.0f}" for signal in SIGNALS)]
+    return as_table(headings, "l" + "r" * len(SIGNALS), rows)
+
+
+# The study
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A row of the study. name : kind of made-up groups, or a data set."""
+
+    name: str
+    n: int = 0
+    d: int = 0
+    k: int
+    epsilon: float
+    algorithm: str = "momentlloyd"
+
+    def records(self, rng: np.random.Generator) -> tuple[FloatArray, Domain]:
+        """Records and public bounds."""
+        if self.name in KINDS:
+            X = KINDS[self.name](rng, self.n, self.k)(rng, self.d)
+            return np.clip(X, LOW, HIGH), box(self.d)
+        X = np.asarray(load(self.name).values, dtype=np.float64)
+        names = tuple(f"x{i + 1}" for i in range(X.shape[1]))
+        low, high = X.min(axis=0), X.max(axis=0)
+        return X, Domain(
+            features=names, lower=tuple(low), upper=tuple(np.maximum(high, low + 1e-9))
+        )
+
+
+MADE = (
+    ("separated", 200, 8, 5, 1.0), ("separated", 12000, 8, 5, 1.0), ("separated", 300, 2, 3, 1.0),
+    ("separated", 1000, 2, 4, 0.5), ("separated", 1000, 5, 3, 1.0), ("separated", 2000, 4, 5, 0.2),
+    ("separated", 3000, 3, 4, 1.0), ("separated", 5000, 10, 5, 1.0), ("separated", 5000, 16, 4, 2.0),
+    ("separated", 20000, 2, 8, 0.5), ("separated", 20000, 6, 5, 1.0), ("separated", 800, 20, 4, 5.0),
+    ("overlapping", 200, 4, 4, 0.5), ("overlapping", 600, 3, 2, 1.0), ("overlapping", 1000, 8, 3, 1.0),
+    ("overlapping", 1500, 2, 5, 2.0), ("overlapping", 2500, 5, 4, 0.5), ("overlapping", 4000, 10, 5, 1.0),
+    ("overlapping", 8000, 3, 6, 1.0), ("overlapping", 12000, 12, 4, 0.5), ("overlapping", 20000, 5, 8, 1.0),
+    ("uneven", 1000, 4, 4, 1.0), ("uneven", 4000, 6, 5, 1.0), ("uneven", 15000, 3, 6, 0.5),
+    ("uniform", 3000, 3, 5, 1.0), ("one group", 5000, 4, 3, 1.0), ("skewed", 6000, 4, 4, 1.0),
+    ("heavy tails", 6000, 3, 5, 1.0),
+)  # fmt: skip
+REAL = (
+    ("iris", 3, 1.0), ("wine", 3, 2.0), ("breast", 2, 1.0), ("breast", 2, 5.0), ("lsun", 3, 1.0),
+    ("yeast", 5, 1.0), ("yeast", 5, 5.0), ("s1", 15, 1.0), ("house", 3, 1.0), ("adult", 3, 1.0),
+    ("g2-8-50", 2, 0.5), ("g2-32-70", 2, 1.0),
+)  # fmt: skip
+SETTINGS = (
+    *(Setting(name=name, n=n, d=d, k=k, epsilon=e) for name, n, d, k, e in MADE),
+    *(Setting(name=name, k=k, epsilon=e) for name, k, e in REAL),
+)
+
+
+def trials(setting: Setting, runs: int) -> list[Fit]:
+    """Runs of a setting. Groups and noise differ from run to run; records of real sets do not."""
+    found = []
+    for run in range(runs):
+        rng = np.random.default_rng([77, SETTINGS.index(setting), run])
+        X, domain = setting.records(rng)
+        seed = int(rng.integers(2**40))
+        found.append(fit(X, domain, setting.k, setting.epsilon, seed, setting.algorithm))
+    return found
+
+
+def _row(setting: Setting, runs: Sequence[Fit]) -> list[str]:
+    shape = runs[0].mechanism
+    bars = [run.bars for run in runs if run.bars is not None]
+    first = runs[0].forecast
+    return [
+        setting.name,
+        *map(str, (shape.n_records, shape.n_features, setting.k)),
+        f"{setting.epsilon:g}",
+        first.verdict.value,
+        f"{sum(run.mostly_few for run in runs)} of {len(runs)}",
+        f"{100 * first.bar:.2g} %",
+        f"{100 * float(np.median(np.concatenate(bars))):.2g} %" if bars else "-",
+        *(
+            "-" if not bars else f"{100 * float(np.mean(np.concatenate(inside))):.0f} %"
+            for inside in (_within(runs, FACTOR), _within(runs, 2.0), _in_range(runs))
+        ),
+    ]
+
+
+def _within(runs: Sequence[Fit], factor: float) -> list[npt.NDArray[np.bool_]]:
+    """Whether the bars of each run are within a factor of the forecast, for each feature."""
+    return [
+        np.abs(np.log(run.bars / run.forecast.bar)) <= math.log(factor)
+        for run in runs
+        if run.bars is not None
+    ]
+
+
+def _in_range(runs: Sequence[Fit]) -> list[npt.NDArray[np.bool_]]:
+    return [
+        (run.bars >= run.forecast.bar_low) & (run.bars <= run.forecast.bar_high)
+        for run in runs
+        if run.bars is not None
+    ]
+
+
+def summary(runs: Sequence[Fit]) -> str:
+    """What all runs together show, as a list."""
+    told = [run for run in runs if run.forecast.verdict is not Verdict.MOSTLY_NOISE]
+    agree = sum(run.mostly_few == (run.forecast.verdict is Verdict.MOSTLY_NOISE) for run in runs)
+    shares = [
+        float(np.mean(np.concatenate(inside)))
+        for inside in (_within(told, FACTOR), _within(told, 2.0), _in_range(told))
+    ]
+    middle = np.array(
+        [np.median(run.bars) / run.forecast.bar for run in told if run.bars is not None]
+    )
+    factors = np.exp(np.abs(np.log(middle)))
+    return "\n".join(
+        [
+            f"- Runs where the verdict was `mostly noise` exactly if most clusters had few records: {agree} of {len(runs)}.",
+            "- Where the verdict was another one, the bar of a feature was within a factor of 1.5 of the"
+            f' forecast in {shares[0]:.0%}, within 2 in {shares[1]:.0%}, and in the range of "4 of 5'
+            f' runs" in {shares[2]:.0%} of the features of all runs.',
+            f"- The median bar of a run was within a factor of 1.5 in {np.mean(factors <= 1.5):.0%} and within 2"
+            f" in {np.mean(factors <= 2):.0%} of the runs; nine of ten runs were within {np.quantile(factors, 0.9):.2g}.",
+            f"- The median over the runs of shown over forecast bar is {np.median(middle):.2f}.",
+        ]
+    )
+
+
+HEADINGS = (
+    "records", "N", "d", "k", "epsilon", "verdict", "runs with mostly few", "forecast", "shown",
+    "within 1.5", "within 2", "in 4 of 5",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Run the study and write its page, or simulate the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=RUNS, help="of each setting")
+    parser.add_argument("--table", action="store_true", help="print the table of the product")
+    parser.add_argument("--fits", type=int, default=60, help="in each cell of the table")
+    parser.add_argument("--seed", type=int, default=1, help="of the table")
+    given = parser.parse_args()
+    if given.table:
+        print_table(given.fits, given.seed)
+        return
+    rows, every = [], []
+    for setting in SETTINGS:
+        runs = trials(setting, given.runs)
+        rows.append(_row(setting, runs))
+        every += runs
+        print(*rows[-1], sep=" | ", flush=True)
+    table = as_table(HEADINGS, "l" + "r" * 4 + "l" + "r" * 6, rows)
+    write_section("forecast", f"{summary(every)}\n\n{table}\n", PAGE)
+    write_section("table", section(), PAGE)
+    print(summary(every))
+
+
+if __name__ == "__main__":
+    main()
