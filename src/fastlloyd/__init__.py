@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fastlloyd.mechanisms.catalogue import read_mechanism
     from fastlloyd.mechanisms.mechanism import Mechanism
     from fastlloyd.records.recipe import Recipe
+    from fastlloyd.reports.advising import advise
 
 __all__ = [
     "ClientSession",
@@ -52,6 +53,7 @@ __all__ = [
     "UncountedFitWarning",
     "WeakGuaranteeWarning",
     "__version__",
+    "advise",
     "check_private_pipeline",
     "dataset",
     "read_mechanism",
@@ -80,6 +82,7 @@ _HOME = {
     "Recipe": "fastlloyd.records.recipe",
     "RecipeTransformer": "fastlloyd.estimators.transformer",
     "ServerSession": "fastlloyd.federation.protocol.server",
+    "advise": "fastlloyd.reports.advising",
     "check_private_pipeline": "fastlloyd.estimators.pipelines",
     "dataset": "fastlloyd.estimators.charging",
     "read_mechanism": "fastlloyd.mechanisms.catalogue",

@@ -1,13 +1,14 @@
-"""Forecast of a run from public numbers only: error, rounds, noise and bytes.
+"""Forecasts of a run at several epsilons, from public numbers only: verdicts, bars, odds and bytes.
 
-The error is `Mechanism.expected_error`, divided by the radius of a cluster. For MomentLloyd it
-comes from a table that was simulated (`mechanisms/moment_lloyd/expected.py`). The table also gives
-the range that contains 80 % of the runs.
+Each forecast is a `jobs.forecast.Forecast`. Its bars are half of the intervals that a result will
+show, two standard errors of a settled centroid. For MomentLloyd they come from a table that was
+simulated (`mechanisms/moment_lloyd/expected.py`), and for the paper's algorithms from a closed form
+times a simulated factor.
 
-For the paper's algorithms the error is a closed form, which the planner's analysis uses, too. Let a
-typical cluster have C = N / k records. In the last round its centroid becomes m' = (R + r) / (C +
-c). R is the exact sum of its records, r is noise of variance s_R^2 in each of d coordinates, and c
-is noise of variance s_C^2. To first order
+The closed form is also used by the planner's analysis. Let a typical cluster have C = N / k
+records. In the last round its centroid becomes m' = (R + r) / (C + c). R is the exact sum of its
+records, r is noise of variance s_R^2 in each of d coordinates, and c is noise of variance s_C^2. To
+first order
 
     m' - m = (r - m c) / C,    so    sqrt(E |m' - m|^2) = sqrt(d s_R^2 + |m|^2 s_C^2) / C.
 
@@ -16,20 +17,17 @@ the paper). For absolute sums, each coordinate of m is 0.225 half widths (GLloyd
 centroid itself, Su et al. 2016). For FastLloyd, the error divided by the radius eta_d is (1 + 2
 sqrt d) sqrt T k / (2 mu N). In client-noise, the noise is sqrt(M / h) times as large.
 
-The error does NOT include:
+A forecast does not include:
 
 - the error of k-means itself, which may end in a poor local optimum, and cannot tell which number
   of clusters fits
 - records that are clipped to the bounds, or left out because they are beyond the radius
-- noise of earlier rounds from which a centroid did not recover
-- the larger errors of clusters with fewer than N / k records
-
-An error near 1 or above only means that the result will be useless.
+- the longer bars of clusters with fewer than N / k records
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -51,13 +49,16 @@ from fastlloyd.federation.plan.plan import (
     ring_load,
 )
 from fastlloyd.federation.traffic import Traffic, traffic
+from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
 from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
-from fastlloyd.mechanisms.uncertainty import FINE, NoiseDeviation, Verdict, noise_deviation
+from fastlloyd.mechanisms.uncertainty import NoiseDeviation, Verdict, noise_deviation
+from fastlloyd.reports.bars import Bar, bars_of, largest_bar
+from fastlloyd.reports.certainty import certainty, right_guesses
 from fastlloyd.reports.plan_facts import ENOUGH_FOR_TWO, noise_factor
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -71,7 +72,6 @@ CANDIDATE_RECORDS = [
     *range(1, 10),
     *(digits * 10**power for power in range(11) for digits in range(10, 100)),
 ]
-ERRORS = ("relative_error", "error_low", "error_high")
 T = TypeVar("T", float, int)
 
 
@@ -104,8 +104,6 @@ class Federation(ProtocolChoices, frozen=True, kw_only=True):
 class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Public numbers of a run that somebody considers.
 
-    It contains no bounds, because all forecasts are relative to the bounds.
-
     n_records : cap and expected number of records, or of persons if `persons` is set.
     n_features, n_clusters : number of features, and number of clusters.
     algorithm : algorithm of the run.
@@ -114,6 +112,8 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
     estimate_loss, loss_share : estimate of the loss, as in `Settings`.
     federation : clients of a federated run, or None for the central model.
     persons : protected persons, or None for records.
+    domain : public bounds of the features, or None. Without them, bars are shares of the width of
+        the bounds.
     """
 
     n_records: int
@@ -126,6 +126,7 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
     loss_share: float | None = None
     federation: Federation | None = None
     persons: Persons | None = None
+    domain: Domain | None = None
 
     @property
     def unit(self) -> Unit:
@@ -133,87 +134,106 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
         return unit(self.persons)
 
 
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+class Odds(msgspec.Struct, frozen=True):
+    """Probabilities of a right guess for an observer who sees everything that a run reveals.
+
+    The observer guesses whether one record or person is in the data, and before the run both
+    answers are equally likely.
+
+    average : probability over all outcomes of the run, at most.
+    at_most : probability after the most telling outcome, except with probability delta.
+    """
+
+    average: float
+    at_most: float
+
+
+class Outlook(Forecast, frozen=True, kw_only=True):
     """Forecast of a run at one epsilon.
 
-    epsilon, delta : budget of the run.
-    n_iterations : number of rounds that move the centroids.
-    n_rounds : number of rounds of the clustering. Each reads all records once.
-    radius : planned radius of a cluster, in half widths of the bounds.
-    sum_noise : standard deviation of one coordinate of a sum in the last round, in half widths.
-        None for MomentLloyd, which finds the unit of its sums during the run.
-    count_noise : standard deviation of a count in the last round, in records.
-    relative_error : error of a typical centroid, divided by `radius`. Infinite if the noise leaves
-        no signal.
-    error_low, error_high : range that contains the relative error of 80 % of the runs. None if the
-        error is a closed form.
-    loss_noise : standard deviation of the estimated loss per record, in squared half widths. None
-        if the loss is not estimated.
+    odds : probabilities of a right guess about one record or person.
+    bars : bar of each feature, in the units of its column. Empty without bounds.
     ring_bits, required_bits : bits of the plan's ring, and the least number of bits that it must
         have. None without a federation.
     client, dealer : bytes that the last client and the first client send and receive. The first
         client also deals the keys. None without a federation.
+
+    Other fields are those of `Forecast`.
     """
 
-    epsilon: float
-    delta: float
-    n_iterations: int
-    n_rounds: int
-    radius: float
-    sum_noise: float | None
-    count_noise: float
-    relative_error: float
-    error_low: float | None = None
-    error_high: float | None = None
-    loss_noise: float | None = None
+    odds: Odds
+    bars: tuple[Bar, ...] = ()
     ring_bits: int | None = None
     required_bits: int | None = None
     client: Traffic | None = None
     dealer: Traffic | None = None
 
-    @property
-    def verdict(self) -> Verdict:
-        """Relative error in words, with the same thresholds as in the report of a result."""
-        return Verdict.on(self.relative_error)
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Smallest epsilon for wanted bars.
+
+    errors : largest wanted bar of each named feature, in the units of its column.
+    outlook : forecast at the smallest epsilon with two digits, up to 10, at which the noise does
+        not dominate and no bar is longer than wanted. None if there is none.
+    """
+
+    errors: dict[str, float]
+    outlook: Outlook | None
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """Forecasts at several epsilons, and the budget or number of records that would make the error
-    fine.
-
-    An error is fine if it is at most 10 % of the radius.
+    """Forecasts at several epsilons, and the budget or number of records for a clear clustering.
 
     question : public numbers of the run.
     outlooks : forecasts in the order of the epsilons.
-    least_epsilon : smallest epsilon with two digits, up to 10, that makes the error fine, or None.
-    needed_records : smallest number of records with two digits, up to 990 billion, that makes the
-        error fine at epsilon 1, or None.
-    by_clients : relative errors at each epsilon, by the number of clients that may have rows of one
-        person. Empty unless a federated run protects persons.
+    least_epsilon : smallest epsilon with two digits, up to 10, whose verdict is `clear`, or None.
+    needed_records : smallest number of records with two digits, up to 990 billion, whose verdict
+        at epsilon 1 is `clear`, or None.
+    wanted : smallest epsilon for the wanted bars, or None if none was asked for.
+    by_clients : bars at each epsilon, by the number of clients that may have rows of one person.
+        Empty unless a federated run protects persons.
     """
 
     question: PlannedRun
     outlooks: tuple[Outlook, ...]
     least_epsilon: float | None
     needed_records: int | None
+    wanted: Wanted | None = None
     by_clients: dict[int, list[float]] = {}
 
 
-def advise(question: PlannedRun, epsilons: Sequence[float] = EPSILONS) -> Advice:
-    """Return the forecasts of a run at several epsilons.
+def advise(
+    question: PlannedRun,
+    epsilons: Sequence[float] = EPSILONS,
+    wanted_error: Mapping[str, float] | None = None,
+) -> Advice:
+    """Return the forecasts of a run at several epsilons, and the smallest epsilons and numbers that
+    suffice.
+
+    wanted_error : largest bar of each named feature, in the units of its column.
 
     Raises PlanError, BudgetError or OverflowRisk if a number cannot be used. The message names the
     number.
     """
-    check_question(question)
-    check_epsilons(epsilons)
+    at_each = outlooks(question, epsilons)
     return Advice(
         question=question,
-        outlooks=tuple(outlook(question, epsilon) for epsilon in epsilons),
+        outlooks=at_each,
         least_epsilon=least_epsilon(question),
         needed_records=needed_records(question, epsilon=1.0),
+        wanted=wanted(question, wanted_error) if wanted_error else None,
         by_clients=by_clients(question, epsilons),
     )
+
+
+def outlooks(question: PlannedRun, epsilons: Sequence[float] = EPSILONS) -> tuple[Outlook, ...]:
+    """Return the forecast at each epsilon, without any search.
+
+    Raises as `advise` does.
+    """
+    check_question(question)
+    check_epsilons(epsilons)
+    return tuple(outlook(question, epsilon) for epsilon in epsilons)
 
 
 def check_question(question: PlannedRun) -> None:
@@ -222,6 +242,11 @@ def check_question(question: PlannedRun) -> None:
     """
     if not 1 <= question.n_features <= MAX_FEATURES:
         raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
+    if question.domain is not None and question.domain.n_features != question.n_features:
+        raise PlanError(
+            f"n_features is {question.n_features}, and bounds are stated for"
+            f" {question.domain.n_features} features; leave out one of them"
+        )
     _settings(question, 1.0)  # its own checks
     if question.algorithm.noise is Noise.NONE:
         raise PlanError(
@@ -258,10 +283,12 @@ def outlook(question: PlannedRun, epsilon: float) -> Outlook:
     """Return the forecast at one epsilon. It designs a mechanism, or a plan, as a run does."""
     if question.federation is None:
         m = design(_settings(question, epsilon))
-        return _outlook(m, noise_deviation(m), 1.0)
+        return _outlook(question, m, Forecast.of(m))
     plan = _plan(question, question.federation, epsilon)
+    m = plan.clustering
+    noise = noise_deviation_of_run(plan, plan.n_clients)
     return msgspec.structs.replace(
-        _outlook(plan.clustering, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
+        _outlook(question, m, Forecast.of(m, noise, noise_factor(plan))),
         ring_bits=plan.ring_bits,
         required_bits=ring_load(plan).required_bits,
         client=traffic(plan, plan.names[-1]),
@@ -269,48 +296,66 @@ def outlook(question: PlannedRun, epsilon: float) -> Outlook:
     )
 
 
-def relative_error(question: PlannedRun, epsilon: float, n_iterations: int | None = None) -> float:
-    """Return the error of a typical centroid, divided by the radius of a cluster.
+def forecast(question: PlannedRun, epsilon: float, n_iterations: int | None = None) -> Forecast:
+    """Return the forecast at one epsilon.
 
     For a federated run, this designs no plan. It uses the coarser grid of counts of the central
-    model, which hardly changes the error.
+    model, which hardly changes the forecast.
 
-    question : public numbers of the run.
-    epsilon : budget of the run.
     n_iterations : number of iterations, or None for the planner's choice.
     """
+    m = design(_settings(question, epsilon, n_iterations))
     factor = 1.0 if question.federation is None else question.federation.noise_factor
-    return design(_settings(question, epsilon, n_iterations)).expected_error(factor).typical
+    noise = noise_deviation(m)
+    noise = NoiseDeviation(sums=factor * noise.sums, counts=factor * noise.counts)
+    return Forecast.of(m, noise, factor)
 
 
-def least_epsilon(question: PlannedRun, target: float = FINE) -> float | None:
-    """Return the smallest epsilon with two digits, up to 10, whose relative error is at most
-    `target`, or None.
-    """
+def is_clear(found: Forecast) -> bool:
+    """Return whether the verdict is `clear`."""
+    return found.verdict is Verdict.CLEAR
+
+
+def least_epsilon(
+    question: PlannedRun, suffices: Callable[[Forecast], bool] = is_clear
+) -> float | None:
+    """Return the smallest epsilon with two digits, up to 10, whose forecast suffices, or None."""
     fewest = question.algorithm.fewest_iterations
     return _first(
-        CANDIDATE_EPSILONS, fewest, lambda epsilon, T: _is_at_most(target, question, epsilon, T)
+        CANDIDATE_EPSILONS, fewest, lambda epsilon, T: _does(suffices, question, epsilon, T)
     )
 
 
-def needed_records(question: PlannedRun, epsilon: float, target: float = FINE) -> int | None:
-    """Return the smallest number of records with two digits whose relative error is at most
-    `target`.
+def needed_records(question: PlannedRun, epsilon: float) -> int | None:
+    """Return the smallest number of records with two digits whose verdict is `clear`.
 
     Returns None if 10**12 records do not suffice.
     """
     candidates = [n for n in CANDIDATE_RECORDS if question.n_clusters <= n <= MAX_RECORDS]
 
     def enough(n_records: int, T: int | None) -> bool:
-        return _is_at_most(
-            target, msgspec.structs.replace(question, n_records=n_records), epsilon, T
-        )
+        return _does(is_clear, msgspec.structs.replace(question, n_records=n_records), epsilon, T)
 
     return _first(candidates, question.algorithm.fewest_iterations, enough)
 
 
-def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[float]]:
-    """Return relative errors at these epsilons for k clusters, half of k, and twice k, by number of
+def wanted(question: PlannedRun, errors: Mapping[str, float]) -> Wanted:
+    """Return the smallest epsilon whose bars are at most these errors.
+
+    errors : largest bar of each named feature, in the units of its column. It is a factor for a
+        feature whose logarithms are clustered, and a number of days for a date.
+
+    Raises PlanError for an unknown feature, or an error that no bar can have.
+    """
+    most = largest_bar(question.domain, errors)
+    found = least_epsilon(
+        question, lambda each: each.verdict is not Verdict.MOSTLY_NOISE and each.bar <= most
+    )
+    return Wanted(errors=dict(errors), outlook=None if found is None else outlook(question, found))
+
+
+def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[Forecast]]:
+    """Return forecasts at these epsilons for k clusters, half of k, and twice k, by number of
     clusters.
 
     If half of k or twice k is above 500, it is left out, because placing so large a set of initial
@@ -327,7 +372,7 @@ def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[fl
     ]
     return {
         k: [
-            relative_error(msgspec.structs.replace(question, n_clusters=k), epsilon)
+            forecast(msgspec.structs.replace(question, n_clusters=k), epsilon)
             for epsilon in epsilons
         ]
         for k in sorted(possible)
@@ -335,7 +380,7 @@ def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[fl
 
 
 def by_clients(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[float]]:
-    """Return relative errors at these epsilons, by the number of clients that may have rows of one
+    """Return bars at these epsilons, by the number of clients that may have rows of one
     person.
 
     The numbers are 1, 2, all clients, and the number in `question`, ascending. The dict is empty
@@ -346,45 +391,48 @@ def by_clients(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, lis
         return {}
     M = federation.n_clients
     return {
-        c: [_error_if_at(c, question, persons, epsilon) for epsilon in epsilons]
+        c: [_bar_if_at(c, question, persons, epsilon) for epsilon in epsilons]
         for c in sorted({1, min(2, M), M, persons.max_clients})
     }
 
 
-def _error_if_at(n_clients: int, question: PlannedRun, persons: Persons, epsilon: float) -> float:
-    """Return the relative error if n_clients clients may have rows of one person.
+def _bar_if_at(n_clients: int, question: PlannedRun, persons: Persons, epsilon: float) -> float:
+    """Return the bar if n_clients clients may have rows of one person.
 
-    The error is infinite if the noise is too large for the integers.
+    The bar is infinite if the noise is too large for the integers.
     """
     asked = msgspec.structs.replace(
         question, persons=msgspec.structs.replace(persons, max_clients=n_clients)
     )
     try:
-        return relative_error(asked, epsilon)
+        return forecast(asked, epsilon).bar
     except OverflowRisk:
         return math.inf
 
 
 def to_builtins(advice: Advice) -> dict[str, Any]:
-    """Return the advice as tables, lists, strings and finite numbers. An infinite error becomes
+    """Return the advice as tables, lists, strings and finite numbers. An infinite number becomes
     None.
     """
-    content: dict[str, Any] = msgspec.to_builtins(advice, enc_hook=str)
-    content["question"]["algorithm"] = advice.question.algorithm.name
-    content["question"]["bounds"] = None  # said, so that nobody looks for them
+    content: dict[str, Any] = finite(msgspec.to_builtins(advice, enc_hook=str))
+    question = content["question"]
+    question["algorithm"] = advice.question.algorithm.name
+    domain = question.pop("domain")
+    question["bounds"] = domain and dict(
+        zip(domain["features"], zip(domain["lower"], domain["upper"], strict=True), strict=True)
+    )
     if advice.question.persons is None:
-        del content["question"]["persons"], content["by_clients"]
-    else:
-        content["by_clients"] = {
-            c: [None if math.isinf(error) else error for error in errors]
-            for c, errors in advice.by_clients.items()
-        }
-    for outlook, table in zip(advice.outlooks, content["outlooks"], strict=True):
-        table |= {
-            name: None for name in ERRORS if table[name] is not None and math.isinf(table[name])
-        }
-        table["verdict"] = outlook.verdict.value
+        del question["persons"], content["by_clients"]
     return content
+
+
+def finite(content: Any) -> Any:
+    """Return tables and lists with None in the place of each infinite number."""
+    if isinstance(content, dict):
+        return {name: finite(value) for name, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and math.isinf(content) else content
 
 
 def _first(
@@ -406,31 +454,23 @@ def _first(
     return next((candidate for candidate in candidates[start:] if is_enough(candidate, None)), None)
 
 
-def _is_at_most(
-    target: float, question: PlannedRun, epsilon: float, n_iterations: int | None
+def _does(
+    suffices: Callable[[Forecast], bool],
+    question: PlannedRun,
+    epsilon: float,
+    n_iterations: int | None,
 ) -> bool:
     try:
-        return relative_error(question, epsilon, n_iterations) <= target
-    except OverflowRisk:  # noise beyond what integers hold: more of it than could be fine
+        return suffices(forecast(question, epsilon, n_iterations))
+    except OverflowRisk:  # noise beyond what integers hold: more of it than could suffice
         return False
 
 
-def _outlook(m: Mechanism, noise: NoiseDeviation, factor: float) -> Outlook:
-    half_width = 2**m.domain.fraction_bits
-    error = m.expected_error(factor)
-    simulated = error.low < error.high
+def _outlook(question: PlannedRun, m: Mechanism, found: Forecast) -> Outlook:
     return Outlook(
-        epsilon=m.epsilon,
-        delta=m.delta,
-        n_iterations=m.n_iterations,
-        n_rounds=len(m.rounds),
-        radius=m.planned_radius / half_width,
-        sum_noise=noise.sums / half_width if m.sums_are_in_grid_units else None,
-        count_noise=noise.counts,
-        relative_error=error.typical,
-        error_low=error.low if simulated else None,
-        error_high=error.high if simulated else None,
-        loss_noise=factor * m.loss_deviation / m.n_expected if m.loss else None,
+        **msgspec.structs.asdict(found),
+        odds=Odds(right_guesses(m), certainty(m, 0.5)),
+        bars=() if question.domain is None else bars_of(m.domain, found.bar),
     )
 
 
@@ -438,11 +478,12 @@ def _settings(
     question: PlannedRun, epsilon: float, n_iterations: int | None = None
 ) -> Settings[AnyAlgorithm]:
     d = question.n_features
+    domain = question.domain or Domain(
+        features=tuple(f"x{i}" for i in range(1, d + 1)), lower=(-1.0,) * d, upper=(1.0,) * d
+    )
     return Settings(
         algorithm=question.algorithm,
-        domain=Domain(
-            features=tuple(f"x{i}" for i in range(1, d + 1)), lower=(-1.0,) * d, upper=(1.0,) * d
-        ),
+        domain=domain,
         n_clusters=question.n_clusters,
         n_records=question.n_records,
         epsilon=epsilon,

@@ -82,6 +82,14 @@ class Units:
         """Return the size of a difference in the units of the column."""
         return abs(difference)
 
+    def difference(self, size: float) -> float:
+        """Return the positive difference of two clustered numbers that has this `size`."""
+        return size
+
+    def bar(self, half: float) -> str:
+        """Return half of an interval for people, rounded up to two digits."""
+        return f"± {as_whole(size_up(self, half)):,g}"
+
     def beyond(self, difference: float) -> float:
         """Return a difference with its sign and two digits, rounded away from 0."""
         return math.copysign(two_digits_up(abs(difference)), difference)
@@ -153,6 +161,14 @@ class LogUnits(Units):
         """
         return float(Scale.LOG.to_column(abs(difference)))
 
+    def difference(self, size: float) -> float:
+        """Return the logarithm of the factor `size`."""
+        return math.log(size)
+
+    def bar(self, half: float) -> str:
+        """Return the factor between the middle of an interval and its ends."""
+        return f"a factor of {two_digits_up(self.size(half) - 1) + 1:.3g}"
+
     def beyond(self, difference: float) -> float:
         """Return the factor between two values, below 1 if `difference` is negative. It is rounded
         away from 1.
@@ -202,6 +218,10 @@ class DayUnits(Units):
         """Return the first and the last date of the interval of two standard errors."""
         first, last = math.floor(number - SIDES * error), math.ceil(number + SIDES * error)
         return self.text(first), self.text(last)
+
+    def bar(self, half: float) -> str:
+        """Return half of an interval in days."""
+        return f"{super().bar(half)} days"
 
 
 _UNITS = {Scale.LINEAR: Units(), Scale.LOG: LogUnits(), Scale.DAYS: DayUnits()}

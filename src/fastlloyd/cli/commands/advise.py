@@ -1,5 +1,6 @@
 """Command `fastlloyd advise`: forecast a run from public numbers alone. It reads no records."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,21 +29,35 @@ from fastlloyd.errors import BudgetError, OutputError, PlanError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fastlloyd.clustering.domain import Domain
     from fastlloyd.reports.advice import Advice, Federation, Outlook, PlannedRun
 
 ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
 NOT_IN_IT = (
-    "The error does not include a poor local optimum of k-means, a number of clusters that does"
-    " not fit, or records that are clipped to the bounds or left out beyond the radius. A cluster"
-    " that is smaller than the others has a larger error."
+    "A bar does not include a poor local optimum of k-means, a number of clusters that does not"
+    " fit, or records that are clipped to the bounds or left out beyond the radius. A cluster that"
+    " is smaller than the others has a longer bar."
 )
 HOSTED = (
     "If a client is to run the server (plan new --host), pass --max-colluding 2, because the host"
     " is one of the clients that may pool what they see."
 )
 SIMULATED = (
-    "The error is the median over simulations with many kinds of records, and the range contains"
-    " 80 % of the simulated runs. Your records may differ from all of them."
+    "Bars are medians over simulations with many kinds of records, and the range contains 80 % of"
+    " the simulated runs. Your records may differ from all of them."
+)
+BAR = (
+    "bar: two standard errors of a settled centroid, which a result shows to either side. It is in"
+    " percent of the width of the bounds."
+)
+ODDS = (
+    "right guesses: of 100 guesses whether one {unit} is in the data, so many are right on average"
+    " at most. Without the result it is 50. The second number holds after the most telling result,"
+    " except with probability delta."
+)
+VERDICT = (
+    "verdict: effect of the noise on a cluster of {size:.0f} {many}. Below {few} standard deviations"
+    " of a count it is mostly noise, below {enough} it is blurred."
 )
 
 Records = Annotated[
@@ -54,7 +69,32 @@ Records = Annotated[
         metavar="N",
     ),
 ]
-FeatureCount = Annotated[int, in_clustering("--features", help="Number of features.", metavar="D")]
+FeatureCount = Annotated[
+    int | None,
+    in_clustering(
+        "--features",
+        help="Number of features. With bounds by name or a recipe it follows from them.",
+        metavar="D",
+    ),
+]
+BoundsOfForecast = Annotated[
+    str | None,
+    in_clustering(
+        "--bounds",
+        help="Public bounds, as NAME=LO:HI,NAME2=LO:HI, or a TOML file. Bars are then in the units"
+        " of the columns.",
+        metavar="BOUNDS",
+    ),
+]
+WantedErrors = Annotated[
+    list[str] | None,
+    in_privacy(
+        "--wanted-error",
+        help="Longest bar of a feature, as NAME=SIZE in the units of its column. Prints the"
+        " smallest epsilon. May be repeated.",
+        metavar="NAME=SIZE",
+    ),
+]
 Clusters = Annotated[
     int, in_clustering("--clusters", "--n-clusters", "-k", help="Number of clusters.", metavar="K")
 ]
@@ -95,10 +135,12 @@ Json = Annotated[
 
 def advise(
     records: Records,
-    features: FeatureCount,
     clusters: Clusters,
     federation: FederationOptions,
-    recipe: ForecastRecipe = None,  # noqa: ARG001 - its numbers are the defaults of the others
+    features: FeatureCount = None,
+    recipe: ForecastRecipe = None,
+    bounds: BoundsOfForecast = None,
+    wanted_error: WantedErrors = None,
     epsilons: Epsilons = "0.1,0.2,0.5,1,2,5,10",
     delta: Delta = None,
     algorithm: AlgorithmName = "momentlloyd",
@@ -113,7 +155,9 @@ def advise(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Forecast the error, noise and bytes of a run, from public numbers only. No file is read."""
+    """Forecast the bars of a result, its noise and bytes, from public numbers only. No records are
+    read.
+    """
     from fastlloyd.cli.persons import given_persons
     from fastlloyd.dp.neighboring import NeighboringRelation
     from fastlloyd.mechanisms.catalogue import algorithm as named
@@ -124,9 +168,10 @@ def advise(
         check_destination(out, force=force, files=FILES)
     elif force:
         raise OutputError("--force needs an output folder; name it with --out DIR")
+    domain = _domain(recipe, bounds, features)
     question = advising.PlannedRun(
         n_records=records,
-        n_features=features,
+        n_features=domain.n_features if features is None and domain else features or 0,
         n_clusters=clusters,
         algorithm=named(algorithm),
         delta=delta,
@@ -137,8 +182,10 @@ def advise(
         loss_share=loss_share,
         federation=_federation(clients, federation),
         persons=given_persons(unit, unit_name, c),
+        domain=domain,
     )
-    advice = advising.advise(question, _parse_epsilons(epsilons))
+    wanted = _parse_wanted(wanted_error or [])
+    advice = advising.advise(question, _parse_epsilons(epsilons), wanted)
     text = to_json(advising.to_builtins(advice))
     written = (
         [] if out is None else write_folder(out, _files(advice, text), force=force, files=FILES)
@@ -161,6 +208,37 @@ def _parse_epsilons(text: str) -> list[float]:
             f"epsilons {text!r:.100}: expected numbers separated by commas, such as 0.5,1,2, each"
             " with at most one decimal point"
         ) from None
+
+
+def _parse_wanted(items: "Sequence[str]") -> dict[str, float]:
+    found: dict[str, float] = {}
+    for item in items:
+        name, _, size = item.rpartition("=")
+        try:
+            found[name.strip()] = numerals.real(size)
+        except ValueError:
+            name = ""
+        if not name.strip():
+            raise PlanError(f"--wanted-error {item!r:.100}: expected NAME=SIZE, such as age=1")
+    return found
+
+
+def _domain(recipe: Path | None, bounds: str | None, features: int | None) -> "Domain | None":
+    """Return the bounds of a recipe or of --bounds, or None. Raises PlanError or DataError."""
+    from fastlloyd.jobs.choices import BoundsText
+    from fastlloyd.reports.advising import stated_bounds
+
+    if recipe is not None:
+        from fastlloyd.records.recipe.recipe import Recipe
+
+        if bounds is not None:
+            raise PlanError(
+                "bounds stand in the recipe, with each feature; leave out --bounds", field="bounds"
+            )
+        return stated_bounds(Recipe.load(recipe), features)
+    if bounds is None and features is None:
+        raise PlanError("--features is missing: state the number of features, or pass --bounds")
+    return None if bounds is None else stated_bounds(BoundsText(bounds), features)
 
 
 def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
@@ -195,7 +273,7 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
         )
     try:
         contents[PICTURE] = advice_picture.draw_advice(
-            title, epsilons, advising.curves(question, epsilons), question.n_clusters
+            title, advising.curves(question, epsilons), question.n_clusters
         )
     except OutputError as error:
         report.warn([str(error)])
@@ -216,24 +294,20 @@ def _show(screen: Console, advice: "Advice") -> None:
     if advice.by_clients:
         _show_by_clients(screen, advice)
     screen.print(NOT_IN_IT)
-    if last.error_high is not None:
-        screen.print(SIMULATED)
+    screen.print(SIMULATED)
     for line in _hints(advice):
         screen.print(line)
 
 
 def _meaning(question: "PlannedRun", last: "Outlook") -> list[str]:
     """Return a sentence for each kind of column in the table."""
-    many, size = question.unit.many, question.n_records / question.n_clusters
+    from fastlloyd.mechanisms.uncertainty import ENOUGH, FEW
+
+    many = question.unit.many
     lines = [
-        f"error: how far noise moves the centroid of a typical cluster, which has {size:.0f}"
-        f" {many}."
-        f" The distance is divided by the radius of a cluster, {last.radius:.3g} half widths of the"
-        " bounds."
-        if last.error_high is None
-        else f"error: distance from the centroid of a typical cluster, which has {size:.0f} {many},"
-        " to the mean of its records. The distance is divided by the radius of a cluster,"
-        f" {last.radius:.3g} half widths of the bounds.",
+        BAR,
+        VERDICT.format(size=last.size, many=many, few=FEW, enough=ENOUGH),
+        ODDS.format(unit=question.unit.one),
         f"noise of a count: standard deviation in the last round, in {many}.",
     ]
     if last.sum_noise is not None:
@@ -252,10 +326,11 @@ def _meaning(question: "PlannedRun", last: "Outlook") -> list[str]:
 def _show_table(screen: Console, advice: "Advice") -> None:
     q, outlooks = advice.question, advice.outlooks
     columns = [
-        Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in outlooks]),
-        Column(heading="error", cells=[_percent(o.relative_error) for o in outlooks]),
-        Column(heading="4 of 5 runs", cells=[_range(o.error_low, o.error_high) for o in outlooks]),
+        _epsilons(advice),
         Column(heading="verdict", cells=[o.verdict.value for o in outlooks], justify="left"),
+        Column(heading="bar", cells=[_percent(o.bar) for o in outlooks]),
+        Column(heading="4 of 5 runs", cells=[_range(o.bar_low, o.bar_high) for o in outlooks]),
+        Column(heading="right guesses", cells=[_odds(o) for o in outlooks]),
         Column(heading="rounds", cells=[str(o.n_rounds) for o in outlooks]),
         Column(heading="noise of a sum", cells=[_short(o.sum_noise) for o in outlooks]),
         Column(heading="noise of a count", cells=[_short(o.count_noise) for o in outlooks]),
@@ -265,29 +340,45 @@ def _show_table(screen: Console, advice: "Advice") -> None:
     ]
     known = [column for column in columns if any(column.cells)]
     terminal.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", known)
+    if q.domain is not None:
+        _show_bars(screen, advice)
+
+
+def _show_bars(screen: Console, advice: "Advice") -> None:
+    """Print the bar of each feature in the units of its column."""
+    each = zip(*(outlook.bars for outlook in advice.outlooks), strict=True)
+    columns = [
+        Column(heading=bars[0].feature, cells=[bar.text for bar in bars], justify="left")
+        for bars in each
+    ]
+    terminal.show(screen, "bars in the units of the columns", [_epsilons(advice), *columns])
+
+
+def _epsilons(advice: "Advice") -> Column:
+    return Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in advice.outlooks])
+
+
+def _odds(outlook: "Outlook") -> str:
+    """Return the odds of a right guess, in percent rounded up."""
+    odds = outlook.odds
+    return f"{math.ceil(100 * odds.average)} to {math.ceil(100 * odds.at_most)} of 100"
 
 
 def _show_by_clients(screen: Console, advice: "Advice") -> None:
-    """Print how the error grows with the number of clients that may have rows of one person."""
-    columns = [Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in advice.outlooks])]
+    """Print how the bars grow with the number of clients that may have rows of one person."""
+    columns = [_epsilons(advice)]
     for c, errors in advice.by_clients.items():
         columns.append(Column(heading=_count(c, "client"), cells=list(map(_percent, errors))))
     terminal.show(
         screen,
-        f"error, by the number of clients that may have rows of {advice.question.unit.a}",
+        f"bar, by the number of clients that may have rows of {advice.question.unit.a}",
         columns,
     )
 
 
-def _range(low: float | None, high: float | None) -> str:
-    """Return the range that contains the errors of 80 % of the runs, or "" if it is not known."""
-    if low is None or high is None:
-        return ""
-    return (
-        f"{_percent(low)} to {_percent(high)}"
-        if high < float("inf")
-        else f"{_percent(low)} and more"
-    )
+def _range(low: float, high: float) -> str:
+    """Return the range that contains the bars of 80 % of the runs."""
+    return "" if math.isinf(high) else f"{_percent(low)} to {_percent(high)}"
 
 
 def _short(number: float | None) -> str:
@@ -344,27 +435,28 @@ def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> l
 
 
 def _hints(advice: "Advice") -> list[str]:
-    from fastlloyd.mechanisms.uncertainty import FINE
-
     many = advice.question.unit.many
     lines = []
+    if (asked := advice.wanted) is not None:
+        wishes = ", ".join(f"{name} {size:g}" for name, size in asked.errors.items())
+        lines.append(
+            f"No epsilon up to 10 gives bars of at most {wishes}."
+            if asked.outlook is None
+            else f"The smallest epsilon for bars of at most {wishes} is"
+            f" {asked.outlook.epsilon:g} ({asked.outlook.verdict.value}; right guesses"
+            f" {_odds(asked.outlook)})."
+        )
     if advice.least_epsilon is None:
         lines.append(
-            f"No epsilon up to 10 gives an error of at most {FINE:.0%}: use more {many}, fewer"
-            " clusters or fewer features."
+            f"No epsilon up to 10 makes the clusters clear: use more {many}, fewer clusters or"
+            " fewer features."
         )
     else:
-        lines.append(
-            f"The smallest epsilon for an error of at most {FINE:.0%} is {advice.least_epsilon:g}."
-        )
+        lines.append(f"The smallest epsilon with clear clusters is {advice.least_epsilon:g}.")
     if advice.needed_records is None:
-        lines.append(
-            f"At epsilon 1, no number of {many} below 10^12 gives an error of at most {FINE:.0%}."
-        )
+        lines.append(f"At epsilon 1, no number of {many} below 10^12 makes the clusters clear.")
     else:
-        lines.append(
-            f"At epsilon 1, an error of at most {FINE:.0%} needs {advice.needed_records} {many}."
-        )
+        lines.append(f"At epsilon 1, clear clusters need {advice.needed_records} {many}.")
     return lines
 
 
@@ -378,8 +470,8 @@ def _subject(question: "PlannedRun") -> str:
 
 def _percent(error: float) -> str:
     if error == float("inf"):
-        return "useless"
-    return f"{100 * error:.3g}%" if error < 1 else f"{error:.0%}"
+        return "unknown"
+    return f"{100 * error:.2g}%" if error < 1 else f"{error:.0%}"
 
 
 def _count(number: int, what: str) -> str:

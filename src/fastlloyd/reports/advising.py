@@ -1,0 +1,129 @@
+"""Forecast of a run for programs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastlloyd.base.names import choose
+from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.errors import PlanError
+from fastlloyd.jobs.choices import BoundsText
+from fastlloyd.mechanisms.catalogue import algorithm as named
+from fastlloyd.records.bounds import given_bounds, named_in, parse_bounds
+from fastlloyd.records.recipe.recipe import Recipe
+from fastlloyd.reports import advice
+from fastlloyd.reports.advice import EPSILONS, Advice, PlannedRun
+
+
+def advise(
+    n_records: int,
+    n_clusters: int,
+    *,
+    bounds: Any = None,
+    n_features: int | None = None,
+    epsilons: Sequence[float] = EPSILONS,
+    wanted_error: Mapping[str, float] | None = None,
+    algorithm: str = "momentlloyd",
+    delta: float | None = None,
+    neighboring_relation: str = "add_or_remove_one",
+) -> Advice:
+    """Forecast a clustering at several epsilons, from public numbers only.
+
+    Nothing is read or spent. A *bar* is half of the interval that a result shows for a coordinate
+    of a settled centroid: two standard errors. Bars are estimates from simulated runs
+    (docs/results/forecast.md), and no part of the guarantee.
+
+    Parameters
+    ----------
+    n_records : int
+        Expected number of records, or of persons if a run protects persons. Also the cap.
+    n_clusters : int
+        Number of clusters.
+    bounds : dict, pair, Recipe or None
+        Public bounds: {name: (lower, upper)}, a `Recipe`, or a pair (lower, upper) of numbers or
+        arrays (n_features,) together with `n_features`. Without them, bars are shares of the
+        width of the bounds.
+    n_features : int or None
+        Number of features. It follows from bounds by name, and from a recipe.
+    epsilons : sequence of float
+        Budgets to compare, at most 100, all different.
+    wanted_error : dict or None
+        Longest bar of each named feature, in the units of its column. It is a factor above 1 for
+        a feature with logarithms, and a number of days for a date.
+    algorithm : str
+        Name of the algorithm: "momentlloyd", "fastlloyd", "glloyd" or "sulloyd".
+    delta : float or None
+        The delta of the guarantee, or None for 1 / (100 n_records).
+    neighboring_relation : str
+        "add_or_remove_one" or "replace_one".
+
+    Returns
+    -------
+    Advice
+        `outlooks` has one entry for each epsilon, in their order. Each has the `verdict`, the
+        `bars` of all features in their units, the `odds` of a right guess about one record, and
+        `count_noise`. `least_epsilon` is the smallest epsilon with the verdict `clear`, and
+        `wanted.outlook` the forecast at the smallest epsilon for `wanted_error`.
+
+    Raises
+    ------
+    PlanError, BudgetError, DataError, OverflowRisk
+        If a number, a name or bounds cannot be used. The message names them.
+
+    Examples
+    --------
+    >>> import fastlloyd
+    >>> bounds = {"age": (0, 100), "crp": (0, 300)}
+    >>> advice = fastlloyd.advise(20_000, 5, bounds=bounds, epsilons=[1])
+    >>> advice.outlooks[0].verdict.value
+    'clear'
+    >>> [bar.feature for bar in advice.outlooks[0].bars]
+    ['age', 'crp']
+    """
+    domain = None if bounds is None else stated_bounds(bounds, n_features)
+    if n_features is None:
+        if domain is None:
+            raise PlanError(
+                "n_features is missing; state the number of features, or their bounds",
+                field="n_features",
+            )
+        n_features = domain.n_features
+    question = PlannedRun(
+        n_records=n_records,
+        n_features=n_features,
+        n_clusters=n_clusters,
+        algorithm=named(algorithm),
+        delta=delta,
+        neighboring_relation=choose(
+            NeighboringRelation, neighboring_relation, "neighboring_relation"
+        ),
+        domain=domain,
+    )
+    return advice.advise(question, epsilons, wanted_error)
+
+
+def stated_bounds(bounds: Any, n_features: int | None) -> Domain:
+    """Return the domain of bounds.
+
+    bounds : a recipe, a text (`BoundsText`), or bounds as in `advise`.
+    n_features : number of features, or None if it follows from the bounds.
+
+    Raises DataError or PlanError.
+    """
+    if isinstance(bounds, Recipe):
+        return Domain.of_recipe(bounds.features, scaling=Scaling.PER_FEATURE)
+    is_text = isinstance(bounds, BoundsText)
+    names = (
+        named_in(bounds.text) if is_text else list(bounds) if isinstance(bounds, Mapping) else []
+    )
+    if not names:
+        if n_features is None:
+            raise PlanError(
+                "n_features is missing: bounds without names do not tell the number of features",
+                field="n_features",
+            )
+        names = [f"x{number}" for number in range(1, n_features + 1)]
+    lower, upper = (
+        parse_bounds(bounds.text, names) if is_text else given_bounds(bounds, names, len(names))
+    )
+    return Domain.of_bounds(tuple(names), lower, upper, scaling=Scaling.PER_FEATURE)
