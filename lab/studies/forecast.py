@@ -5,8 +5,8 @@
 `mechanisms/lloyd/mechanism.py`. Noise is repeatable: NOT PRIVATE. The real data sets need
 FASTLLOYD_DATA.
 
-The *bar* of a feature is two standard errors, as a share of half the width of its bounds. A run has
-one bar for each feature: the median over its settled clusters.
+The *bar* of a feature is two standard errors, as a share of the width of its bounds. A run has one
+bar for each feature: the median over its settled clusters.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def fit(
     found = assess(m, clustering, noise_deviation(m))
     reliable = settled(found.status)
     few = [status in (Status.FEW, Status.STAYED) for status in found.status]
-    bars = 2 * found.errors[reliable] / domain.units / 2**domain.fraction_bits
+    bars = found.errors[reliable] / domain.units / 2**domain.fraction_bits
     return Fit(
         mechanism=m,
         forecast=Forecast.of(m),
@@ -152,7 +152,7 @@ def share(found: Fit) -> float:
     m = found.mechanism
     if found.bars is None:
         return math.inf
-    length = float(np.median(found.bars)) / 2 * math.sqrt(m.n_features) * 2**m.domain.fraction_bits
+    length = float(np.median(found.bars)) * math.sqrt(m.n_features) * 2**m.domain.fraction_bits
     return length / m.planned_radius
 
 
@@ -278,10 +278,12 @@ def _row(setting: Setting, runs: Sequence[Fit]) -> list[str]:
         f"{setting.epsilon:g}",
         first.verdict.value,
         f"{sum(run.mostly_few for run in runs)} of {len(runs)}",
-        f"{100 * first.bar:.2g} %",
+        f"{100 * first.bar:.2g} %" if math.isfinite(first.bar) else "-",
         f"{100 * float(np.median(np.concatenate(bars))):.2g} %" if bars else "-",
         *(
-            "-" if not bars else f"{100 * float(np.mean(np.concatenate(inside))):.0f} %"
+            "-"
+            if not bars or math.isinf(first.bar)
+            else f"{100 * float(np.mean(np.concatenate(inside))):.0f} %"
             for inside in (_within(runs, FACTOR), _within(runs, 2.0), _in_range(runs))
         ),
     ]

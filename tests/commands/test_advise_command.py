@@ -6,6 +6,7 @@ import pytest
 
 from command_line import FIT, Command, refused, strict, tree
 from fastlloyd.errors import OutputError
+from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.reports import advice, advice_picture
 
 ADVISE = ("advise", "--records", "2000", "--features", "4", "--clusters", "8")
@@ -14,19 +15,17 @@ ADVISE = ("advise", "--records", "2000", "--features", "4", "--clusters", "8")
 def test_advise_says_what_to_expect_and_keeps_it(fastlloyd: Command, here: Path) -> None:
     code, out, err = fastlloyd(*ADVISE, "--algorithm", "fastlloyd", "--out", "advice")
     assert (code, err) == (0, "")
+    read = strict(Path("advice/advise.json").read_text())
     for expected in (
         "fastlloyd: 2000 records, 4 features, 8 clusters",
-        "5.49%",
-        "fine",
-        "noisy",
-        "0.951 half widths",
-        "error does not include",
-        "error of at most 10% is 0.53.",
-        "needs 1100 records",
+        "mostly noise",
+        "clear",
+        "of 100",
+        "A bar does not include",
+        f"clear clusters is {read['least_epsilon']:g}.",
+        f"clear clusters need {read['needed_records']} records",
     ):
         assert expected in " ".join(out.split())
-    read = strict(Path("advice/advise.json").read_text())
-    assert read["least_epsilon"] == 0.53
     assert b"PNG" in Path("advice/advise.png").read_bytes()[:8]
     assert set(tree(here)) == {"data.csv", "advice", "advice/advise.json", "advice/advise.png"}
 
@@ -46,7 +45,28 @@ def test_advise_without_an_algorithm_is_about_momentlloyd(fastlloyd: Command) ->
     few = fastlloyd(
         "advise", "--records", "40", "--features", "20", "--clusters", "10", "--epsilons", "0.1"
     ).out
-    assert "useless" in few
+    assert "mostly noise" in few
+
+
+BOUNDS = ("advise", "--records", "20000", "-k", "5", "--bounds", "AGE=0:100,CR=0:15")
+
+
+def test_with_bounds_the_bars_are_in_the_units_of_the_columns(
+    fastlloyd: Command, here: Path
+) -> None:
+    ran = fastlloyd(*BOUNDS, "--wanted-error", "AGE=2", "--wanted-error", "CR=0.4")
+    assert ran.code == 0
+    assert "bars in the units of the columns" in ran.out
+    assert "bars of at most AGE 2, CR 0.4 is" in " ".join(ran.out.split())
+    read = strict(fastlloyd(*BOUNDS, "--wanted-error", "AGE=2", "--json").out)
+    age, cr = read["outlooks"][3]["bars"]
+    assert age["size"] / 100 == pytest.approx(cr["size"] / 15)
+    assert age["size"] == pytest.approx(100 * read["outlooks"][3]["bar"], rel=1e-3)
+    assert read["wanted"]["outlook"]["bars"][0]["size"] <= 2
+    assert read["question"]["bounds"] == {"AGE": [0, 100], "CR": [0, 15]}
+    Path("bounds.toml").write_text("[bounds]\nAGE = [0, 100]\nCR = [0, 15]\n")
+    from_file = (*BOUNDS[:-1], "bounds.toml", "--wanted-error", "AGE=2", "--json")
+    assert strict(fastlloyd(*from_file).out) == read
 
 
 def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Command) -> None:
@@ -104,10 +124,12 @@ def test_advise_prints_strict_json_and_nothing_else_on_stdout(fastlloyd: Command
     read = strict(out)
     assert code == 0
     assert "verdict" in err
-    question = advice.PlannedRun(n_records=2000, n_features=4, n_clusters=8)
+    question = advice.PlannedRun(
+        n_records=2000, n_features=4, n_clusters=8, algorithm=ALGORITHMS["sulloyd"]
+    )
     assert len(read["outlooks"]) == len(advice.EPSILONS)
     assert read["question"]["neighboring_relation"] == "replace_one"
-    assert read["outlooks"][3]["relative_error"] > advice.relative_error(question, 1.0)
+    assert read["outlooks"][3]["count_noise"] > advice.forecast(question, 1.0).count_noise
 
 
 def test_advise_says_where_nothing_helps(fastlloyd: Command) -> None:
@@ -174,6 +196,15 @@ REFUSED_ADVICE = {
     "force without a folder": ((*ADVISE, "--force"), "--out"),
     "a file in the way": ((*ADVISE, "--out", "data.csv"), "is a file"),
     "data": ((*ADVISE, "data.csv"), "data.csv"),
+    "no features and no bounds": ((*ADVISE[:3], "-k", "2"), "--features is missing"),
+    "bounds without names": ((*ADVISE[:3], "-k", "2", "--bounds", "0:1"), "n_features is missing"),
+    "bounds of others": ((*BOUNDS, "--features", "3"), "n_features is 3, and bounds are stated for 2"),
+    "bounds the wrong way": ((*BOUNDS[:-1], "AGE=9:1"), "AGE"),
+    "a wish without a size": ((*BOUNDS, "--wanted-error", "AGE"), "expected NAME=SIZE"),
+    "a wish of text": ((*BOUNDS, "--wanted-error", "AGE=small"), "expected NAME=SIZE"),
+    "a wish of 0": ((*BOUNDS, "--wanted-error", "AGE=0"), "wanted error of 'AGE' is 0"),
+    "a wish for another": ((*BOUNDS, "--wanted-error", "AGES=1"), "did you mean 'AGE'"),
+    "a wish without bounds": ((*ADVISE, "--wanted-error", "x1=1"), "state bounds"),
 }  # fmt: skip
 
 

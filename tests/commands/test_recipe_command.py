@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tomli_w
 
-from command_line import Command, refused
+from command_line import Command, refused, strict
 from fastlloyd.cli import app
 from fastlloyd.jobs.source import FileSource
 from fastlloyd.records import Table
@@ -257,4 +257,13 @@ def test_a_forecast_takes_its_numbers_from_a_recipe(fastlloyd: Command) -> None:
         "--unit-name", "patient", "--json", "--epsilons", "1",
     )  # fmt: skip
     assert ran.code == stated.code == 0
-    assert ran.out == stated.out
+    with_units, without = strict(ran.out), strict(stated.out)
+    [outlook], [plain] = with_units["outlooks"], without["outlooks"]
+    assert [bar["feature"] for bar in outlook["bars"]] == list(with_units["question"]["bounds"])
+    assert outlook["odds"] == plain["odds"]
+    assert plain["bars"] == []
+    del with_units["question"]["bounds"], without["question"]["bounds"]
+    assert with_units["question"] == without["question"]
+    refused(
+        fastlloyd("advise", "--recipe", RECIPE, "--bounds", "a=0:1"), "bounds stand in the recipe"
+    )

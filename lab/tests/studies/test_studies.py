@@ -4,13 +4,13 @@ import numpy as np
 
 from clone import ROOT
 from fastlloyd.mechanisms.facts import FarRecords
-from studies import coverage, expected_error
+from studies import coverage, forecast
 
-PAGE = ROOT / "docs/results/momentlloyd-evidence.md"
+PAGE = ROOT / "docs/results/forecast.md"
 
 
-def test_the_table_of_expected_errors_is_that_of_the_code() -> None:
-    assert expected_error.section() in PAGE.read_text()
+def test_the_table_of_the_forecast_is_that_of_the_code() -> None:
+    assert forecast.section() in PAGE.read_text()
 
 
 def test_the_study_takes_centres_and_means_of_the_records_that_are_nearest() -> None:

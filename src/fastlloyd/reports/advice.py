@@ -285,10 +285,10 @@ def outlook(question: PlannedRun, epsilon: float) -> Outlook:
         m = design(_settings(question, epsilon))
         return _outlook(question, m, Forecast.of(m))
     plan = _plan(question, question.federation, epsilon)
-    m = plan.clustering
     noise = noise_deviation_of_run(plan, plan.n_clients)
+    found = Forecast.of(plan.clustering, noise, noise_factor(plan))
     return msgspec.structs.replace(
-        _outlook(question, m, Forecast.of(m, noise, noise_factor(plan))),
+        _outlook(question, plan.clustering, found),
         ring_bits=plan.ring_bits,
         required_bits=ring_load(plan).required_bits,
         client=traffic(plan, plan.names[-1]),

@@ -26,7 +26,7 @@ def draw_advice(title: str, curves: Mapping[int, Sequence[Forecast]], asked: int
     logarithmic.
 
     Lines differ in colour (distinct with every common colour vision), marker and width. Marks are
-    full if the verdict is clear, and white if it is blurred. Forecasts of mostly noise are left out.
+    full if the verdict is clear, and white if it is blurred. No mark means mostly noise.
 
     title : title of the picture.
     curves : forecasts at ascending epsilons, by number of clusters.

@@ -5,10 +5,14 @@ of its settings.
 from collections.abc import Iterable
 
 from fastlloyd.base.sealed_toml import in_groups
-from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.errors import PlanError
+from fastlloyd.federation.plan.plan import Plan, noise_deviation_of_run
+from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.mechanisms.facts import Fact, Facts
+from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import Unit
 from fastlloyd.records.recipe.feature import Feature
+from fastlloyd.reports.bars import bars_of
 from fastlloyd.reports.certainty import certainties
 from fastlloyd.reports.facts import SHOWN, said, sentence, sentences
 from fastlloyd.reports.outside import bullets
@@ -55,12 +59,28 @@ def explain(plan: Plan) -> str:
         "\n".join(protected(plan)),
         *tables(plan),
         sentences(persons(plan), unit),
-        table([planner], planned, unit),
+        table([planner], [*planned, *expected(plan)], unit),
         sentences(transport(plan)),
         _parties(plan),
         f"{sentence(Fact.of('outside'))}\n{bullets(plan)}",
     ]
     return "\n\n".join(filter(None, sections))
+
+
+def expected(plan: Plan) -> list[Fact]:
+    """Return the fact about the verdict and the bars to expect, or an empty list if no clustering
+    follows or its error is not known.
+    """
+    m = plan.mechanism
+    if not isinstance(m, Mechanism):
+        return []
+    noise = noise_deviation_of_run(plan, plan.n_clients)
+    try:
+        forecast = Forecast.of(m, noise, noise_factor(plan))
+    except PlanError:  # more features than the table has
+        return []
+    bars = {bar.feature: bar.text for bar in bars_of(m.domain, forecast.bar)}
+    return [Fact.of("forecast", size=forecast.size, verdict=forecast.verdict.value, bars=bars)]
 
 
 def protected(plan: Plan) -> list[str]:

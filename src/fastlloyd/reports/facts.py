@@ -114,8 +114,8 @@ def _in_sentence(value: Any, unit: Unit) -> Any:
     if isinstance(value, Fact):
         return sentence(value, unit)
     if isinstance(value, dict):
-        errors = (Fact.of("error", name=name, error=error) for name, error in value.items())
-        return cut(errors, "more_errors", SHOWN, "\n    ")
+        bars = (Fact.of("bar", name=name, bar=bar) for name, bar in value.items())
+        return cut(bars, "more_bars", SHOWN, "\n    ")
     if isinstance(value, tuple):
         return ", ".join(said(value, unit))
     if isinstance(value, list):

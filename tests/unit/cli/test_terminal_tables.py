@@ -123,14 +123,14 @@ def test_headings_are_broken_rather_than_the_table() -> None:
     """A table of `advise` was in two parts at 80 columns, the second with a single column."""
     headings = [
         "epsilon",
-        "error",
-        "4 of 5 runs",
         "verdict",
+        "bar",
+        "4 of 5 runs",
         "rounds",
         "noise of a count",
         "of the loss per record",
     ]
-    cells = ["0.1", "0.0707%", "0.0178% to 0.228%", "fine", "9", "69.4", "0.000814"]
+    cells = ["0.1", "blurred", "0.0707%", "0.0178% to 0.228%", "9", "69.4", "0.000814"]
     lines = printed(
         80,
         [

@@ -42,7 +42,7 @@ def test_a_caller_sees_forecast_and_balance_before_and_the_statement_after(
     print([rounded_up(one.epsilon) for one in prepared.balance])  # noqa: T201
     fit = prepared.carry_out(heard.append)
     print(Result.of_fit(fit).statement()["epsilon"])  # noqa: T201
-    assert capsys.readouterr().out.splitlines() == ["fine", "['2']", "2.0"]
+    assert capsys.readouterr().out.splitlines() == ["clear", "['2']", "2.0"]
     rounds = [event.number for event in heard if isinstance(event, RoundAnswered)]
     assert rounds == list(range(1, prepared.forecast.n_rounds + 1))
     [charged] = [event for event in heard if isinstance(event, BudgetCharged)]

@@ -48,16 +48,16 @@ SIMULATED = (
 )
 BAR = (
     "bar: two standard errors of a settled centroid, which a result shows to either side. It is in"
-    " percent of the width of the bounds."
+    " percent of the width of the bounds, and unknown (-) if hardly any cluster would be settled."
 )
 ODDS = (
-    "right guesses: of 100 guesses whether one {unit} is in the data, so many are right on average"
+    "right guesses of 100: of 100 guesses whether one {unit} is in the data, so many are right on average"
     " at most. Without the result it is 50. The second number holds after the most telling result,"
     " except with probability delta."
 )
 VERDICT = (
-    "verdict: effect of the noise on a cluster of {size:.0f} {many}. Below {few} standard deviations"
-    " of a count it is mostly noise, below {enough} it is blurred."
+    "verdict: effect of the noise on a cluster of {size:.0f} {many}. Below {few} standard"
+    " deviations of a count it is mostly noise, below {enough} it is blurred."
 )
 
 Records = Annotated[
@@ -330,7 +330,7 @@ def _show_table(screen: Console, advice: "Advice") -> None:
         Column(heading="verdict", cells=[o.verdict.value for o in outlooks], justify="left"),
         Column(heading="bar", cells=[_percent(o.bar) for o in outlooks]),
         Column(heading="4 of 5 runs", cells=[_range(o.bar_low, o.bar_high) for o in outlooks]),
-        Column(heading="right guesses", cells=[_odds(o) for o in outlooks]),
+        Column(heading="right guesses of 100", cells=[_odds(o) for o in outlooks]),
         Column(heading="rounds", cells=[str(o.n_rounds) for o in outlooks]),
         Column(heading="noise of a sum", cells=[_short(o.sum_noise) for o in outlooks]),
         Column(heading="noise of a count", cells=[_short(o.count_noise) for o in outlooks]),
@@ -361,7 +361,7 @@ def _epsilons(advice: "Advice") -> Column:
 def _odds(outlook: "Outlook") -> str:
     """Return the odds of a right guess, in percent rounded up."""
     odds = outlook.odds
-    return f"{math.ceil(100 * odds.average)} to {math.ceil(100 * odds.at_most)} of 100"
+    return f"{math.ceil(100 * odds.average)} to {math.ceil(100 * odds.at_most)}"
 
 
 def _show_by_clients(screen: Console, advice: "Advice") -> None:
@@ -378,7 +378,7 @@ def _show_by_clients(screen: Console, advice: "Advice") -> None:
 
 def _range(low: float, high: float) -> str:
     """Return the range that contains the bars of 80 % of the runs."""
-    return "" if math.isinf(high) else f"{_percent(low)} to {_percent(high)}"
+    return "" if math.isinf(high) else f"{100 * low:.2g} to {_percent(high)}"
 
 
 def _short(number: float | None) -> str:
@@ -470,7 +470,7 @@ def _subject(question: "PlannedRun") -> str:
 
 def _percent(error: float) -> str:
     if error == float("inf"):
-        return "unknown"
+        return ""
     return f"{100 * error:.2g}%" if error < 1 else f"{error:.0%}"
 
 

@@ -109,10 +109,8 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         }
 
 
-SHOWN = (0.8, 1.35, 2.8)
-"""Shown standard error, divided by that of the noise: bounds of 80 % of the runs, and the median
-between them.
-"""
+# shown standard error over that of the noise: median, and around it the bounds of 80 % of the runs
+SHOWN = (0.9, 1.3, 2.8)
 
 
 class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag="lloyd"):
@@ -226,27 +224,21 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         return np.asarray(deviations / size * self.domain.units)
 
     def noise_error(self, noise_factor: float = 1.0) -> float:
-        """Return the length of the expected standard error of the noise, divided by the planned
-        radius (a closed form).
-        """
+        """Return the length of `expected_standard_errors`, divided by the planned radius."""
         errors = self.expected_standard_errors(noise_factor) / self.domain.units
         return float(np.linalg.norm(errors)) / max(self.planned_radius, 1.0)
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
         """Return the standard error that a settled centroid will show.
 
-        It is the error of the noise times a factor, because moves to come add to it. The factors
-        were measured in simulated runs (`lab/studies/forecast.py`).
+        Moves to come add to the noise, by factors from simulated runs (`lab/studies/forecast.py`).
         """
         low, typical, high = (factor * self.noise_error(noise_factor) for factor in SHOWN)
         return ExpectedError(typical=typical, low=low, high=high)
 
     def planning(self, noise_factor: float) -> list[Fact | Facts]:
-        """Return facts about rounds, radius, noise, the floor under counts and the expected
-        errors.
-        """
+        """Return facts about rounds, radius, noise and the floor under counts."""
         last, half_width = self.rounds[-1], 2**self.domain.fraction_bits
-        errors = self.expected_standard_errors(noise_factor).tolist()
         radius = Fact.of("no_radius")
         if self.algorithm.radius is not RadiusSchedule.NONE and last.squared_radius is not None:
             radius = Fact.of(
@@ -266,11 +258,6 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
             ),
             *self.loss_planning(noise_factor),
             Fact.of("min_count", min_count=self.min_count),
-            Fact.of(
-                "expected_errors",
-                size=self.n_expected / self.n_clusters,
-                errors=dict(zip(self.domain.features, errors, strict=True)),
-            ),
         ]
 
     def initial_centroids(self) -> IntArray:
