@@ -1,8 +1,8 @@
 """Are the bars of a result, and its clusters with few records, as `fastlloyd advise` foretells?
 
 `python -m studies.forecast` fits 40 settings ten times each and writes docs/results/forecast.md.
-`--table` simulates and prints the table of `mechanisms/moment_lloyd/expected.py`, and the factors of
-`mechanisms/lloyd/mechanism.py`. Noise is repeatable: NOT PRIVATE. The real data sets need
+`--table` simulates and prints the table of `mechanisms/moment_lloyd/expected.py`, and the factors
+of `mechanisms/lloyd/mechanism.py`. Noise is repeatable: NOT PRIVATE. The real data sets need
 FASTLLOYD_DATA.
 
 The *bar* of a feature is two standard errors, as a share of the width of its bounds. A run has one
@@ -31,7 +31,7 @@ from fastlloyd.mechanisms.moment_lloyd.expected import FEATURES, SIGNALS, TABLE,
 from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, assess, noise_deviation, settled
 from fastlloyd.testing import SeededNoise, repeatable_noise
-from fastlloyd_lab.datasets import load, n_clusters
+from fastlloyd_lab.datasets import load
 from studies.coverage_groups import (
     HIGH,
     LOW,
@@ -91,9 +91,14 @@ class Fit:
 
 @repeatable_noise()
 def fit(
-    X: FloatArray, domain: Domain, k: int, epsilon: float, seed: int, algorithm: str = "momentlloyd",
+    X: FloatArray,
+    domain: Domain,
+    k: int,
+    epsilon: float,
+    seed: int,
+    algorithm: str = "momentlloyd",
     delta: float | None = None,
-) -> Fit:  # fmt: skip
+) -> Fit:
     """Cluster records within public bounds, with noise that follows from the seed."""
     m = design(
         Settings(
@@ -146,7 +151,7 @@ def simulated(
 
 
 def share(found: Fit) -> float:
-    """The standard error of a typical feature over the planned radius of a cluster, both as lengths;
+    """The standard error of a typical feature, as a length over the planned radius of a cluster;
     infinite if no cluster is settled.
     """
     m = found.mechanism
@@ -234,25 +239,47 @@ class Setting:
         )
 
 
-MADE = (
-    ("separated", 200, 8, 5, 1.0), ("separated", 12000, 8, 5, 1.0), ("separated", 300, 2, 3, 1.0),
-    ("separated", 1000, 2, 4, 0.5), ("separated", 1000, 5, 3, 1.0), ("separated", 2000, 4, 5, 0.2),
-    ("separated", 3000, 3, 4, 1.0), ("separated", 5000, 10, 5, 1.0), ("separated", 5000, 16, 4, 2.0),
-    ("separated", 20000, 2, 8, 0.5), ("separated", 20000, 6, 5, 1.0), ("separated", 800, 20, 4, 5.0),
-    ("overlapping", 200, 4, 4, 0.5), ("overlapping", 600, 3, 2, 1.0), ("overlapping", 1000, 8, 3, 1.0),
-    ("overlapping", 1500, 2, 5, 2.0), ("overlapping", 2500, 5, 4, 0.5), ("overlapping", 4000, 10, 5, 1.0),
-    ("overlapping", 8000, 3, 6, 1.0), ("overlapping", 12000, 12, 4, 0.5), ("overlapping", 20000, 5, 8, 1.0),
-    ("uneven", 1000, 4, 4, 1.0), ("uneven", 4000, 6, 5, 1.0), ("uneven", 15000, 3, 6, 0.5),
-    ("uniform", 3000, 3, 5, 1.0), ("one group", 5000, 4, 3, 1.0), ("skewed", 6000, 4, 4, 1.0),
-    ("heavy tails", 6000, 3, 5, 1.0),
-)  # fmt: skip
+# records, features, clusters, epsilon
+# fmt: off
+MADE = {
+    "separated": (
+        (200, 8, 5, 1.0), (12000, 8, 5, 1.0), (300, 2, 3, 1.0), (1000, 2, 4, 0.5),
+        (1000, 5, 3, 1.0), (2000, 4, 5, 0.2), (3000, 3, 4, 1.0), (5000, 10, 5, 1.0),
+        (5000, 16, 4, 2.0), (20000, 2, 8, 0.5), (20000, 6, 5, 1.0), (800, 20, 4, 5.0),
+    ),
+    "overlapping": (
+        (200, 4, 4, 0.5), (600, 3, 2, 1.0), (1000, 8, 3, 1.0), (1500, 2, 5, 2.0),
+        (2500, 5, 4, 0.5), (4000, 10, 5, 1.0), (8000, 3, 6, 1.0), (12000, 12, 4, 0.5),
+        (20000, 5, 8, 1.0),
+    ),
+    "uneven": (
+        (1000, 4, 4, 1.0), (4000, 6, 5, 1.0), (15000, 3, 6, 0.5),
+    ),
+    "uniform": (
+        (3000, 3, 5, 1.0),
+    ),
+    "one group": (
+        (5000, 4, 3, 1.0),
+    ),
+    "skewed": (
+        (6000, 4, 4, 1.0),
+    ),
+    "heavy tails": (
+        (6000, 3, 5, 1.0),
+    ),
+}
 REAL = (
-    ("iris", 3, 1.0), ("wine", 3, 2.0), ("breast", 2, 1.0), ("breast", 2, 5.0), ("lsun", 3, 1.0),
-    ("yeast", 5, 1.0), ("yeast", 5, 5.0), ("s1", 15, 1.0), ("house", 3, 1.0), ("adult", 3, 1.0),
-    ("g2-8-50", 2, 0.5), ("g2-32-70", 2, 1.0),
-)  # fmt: skip
+    ("iris", 3, 1.0), ("wine", 3, 2.0), ("breast", 2, 1.0), ("breast", 2, 5.0),
+    ("lsun", 3, 1.0), ("yeast", 5, 1.0), ("yeast", 5, 5.0), ("s1", 15, 1.0),
+    ("house", 3, 1.0), ("adult", 3, 1.0), ("g2-8-50", 2, 0.5), ("g2-32-70", 2, 1.0),
+)
+# fmt: on
 SETTINGS = (
-    *(Setting(name=name, n=n, d=d, k=k, epsilon=e) for name, n, d, k, e in MADE),
+    *(
+        Setting(name=name, n=n, d=d, k=k, epsilon=e)
+        for name, rows in MADE.items()
+        for n, d, k, e in rows
+    ),
     *(Setting(name=name, k=k, epsilon=e) for name, k, e in REAL),
 )
 
@@ -318,17 +345,22 @@ def summary(runs: Sequence[Fit]) -> str:
         [np.median(run.bars) / run.forecast.bar for run in told if run.bars is not None]
     )
     factors = np.exp(np.abs(np.log(middle)))
-    return "\n".join(
-        [
-            f"- Runs where the verdict was `mostly noise` exactly if most clusters had few records: {agree} of {len(runs)}.",
-            "- Where the verdict was another one, the bar of a feature was within a factor of 1.5 of the"
-            f' forecast in {shares[0]:.0%}, within 2 in {shares[1]:.0%}, and in the range of "4 of 5'
-            f' runs" in {shares[2]:.0%} of the features of all runs.',
-            f"- The median bar of a run was within a factor of 1.5 in {np.mean(factors <= 1.5):.0%} and within 2"
-            f" in {np.mean(factors <= 2):.0%} of the runs; nine of ten runs were within {np.quantile(factors, 0.9):.2g}.",
-            f"- The median over the runs of shown over forecast bar is {np.median(middle):.2f}.",
-        ]
+    near, twice = (np.mean(factors <= most) for most in (FACTOR, 2.0))
+    verdict = (
+        f"The verdict was `mostly noise` exactly if most clusters had few records in {agree} of"
+        f" {len(runs)} runs."
     )
+    features = (
+        "Where the verdict was another one, the bar of a feature was within a factor of 1.5 of"
+        f" the forecast in {shares[0]:.0%}, within 2 in {shares[1]:.0%}, and in the range of"
+        f" *4 of 5 runs* in {shares[2]:.0%} of the features of all runs."
+    )
+    medians = (
+        f"The median bar of a run was within a factor of 1.5 in {near:.0%} and within 2 in"
+        f" {twice:.0%} of the runs. Nine of ten were within {np.quantile(factors, 0.9):.2g}. The"
+        f" shown bar over the forecast one had the median {np.median(middle):.2f}."
+    )
+    return "\n".join(f"- {line}" for line in (verdict, features, medians))
 
 
 HEADINGS = (

@@ -51,9 +51,9 @@ BAR = (
     " percent of the width of the bounds, and unknown (-) if hardly any cluster would be settled."
 )
 ODDS = (
-    "right guesses of 100: of 100 guesses whether one {unit} is in the data, so many are right on average"
-    " at most. Without the result it is 50. The second number holds after the most telling result,"
-    " except with probability delta."
+    "right guesses of 100: of 100 guesses whether one {unit} is in the data, at most so many are"
+    " right on average. Without the result it is 50. The second number holds after the most telling"
+    " result, except with probability delta."
 )
 VERDICT = (
     "verdict: effect of the noise on a cluster of {size:.0f} {many}. Below {few} standard"
