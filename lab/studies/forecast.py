@@ -158,7 +158,7 @@ def share(found: Fit) -> float:
     if found.bars is None:
         return math.inf
     length = float(np.median(found.bars)) * math.sqrt(m.n_features) * 2**m.domain.fraction_bits
-    return length / m.planned_radius
+    return float(length / m.planned_radius)
 
 
 def quantiles(shares: Sequence[float]) -> FloatArray:

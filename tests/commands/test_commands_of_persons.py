@@ -290,7 +290,7 @@ def test_advise_shows_what_it_costs_that_persons_may_be_at_several_clients(
     assert said["by_clients"]["1"] == pytest.approx([o["bar"] for o in said["outlooks"]], rel=1e-9)
     out = words(fastlloyd(*question, "--unit-name", "patient", "--clients", "4").out)
     assert "rows of a patient" in out
-    assert "which has 1000 patients" in out
+    assert "a cluster of 1000 patients" in out
     assert "by_clients" not in strict(fastlloyd(*question[:-2], "--clients", "4", "--json").out)
 
 

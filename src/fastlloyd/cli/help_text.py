@@ -31,9 +31,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         ),
     ),
     "advise": (
-        "fastlloyd advise --records 5000 --features 4 --clusters 3",
-        "fastlloyd advise --records 5000 --features 4 --clusters 3 --clients 5 --epsilons 0.5,1,2",
         "fastlloyd advise --records 5000 --clusters 3 --bounds age=0:110 --wanted-error age=1",
+        "fastlloyd advise --records 5000 --features 4 --clusters 3 --clients 5 --epsilons 0.5,1,2",
     ),
     "plan new": (
         (

@@ -58,7 +58,7 @@ from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.mechanisms.uncertainty import NoiseDeviation, Verdict, noise_deviation
 from fastlloyd.reports.bars import Bar, bars_of, largest_bar
-from fastlloyd.reports.certainty import certainty, right_guesses
+from fastlloyd.reports.certainty import Odds
 from fastlloyd.reports.plan_facts import ENOUGH_FOR_TWO, noise_factor
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -134,7 +134,7 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
         return unit(self.persons)
 
 
-class Odds(msgspec.Struct, frozen=True):
+class RightGuesses(msgspec.Struct, frozen=True):
     """Probabilities of a right guess for an observer who sees everything that a run reveals.
 
     The observer guesses whether one record or person is in the data, and before the run both
@@ -161,7 +161,7 @@ class Outlook(Forecast, frozen=True, kw_only=True):
     Other fields are those of `Forecast`.
     """
 
-    odds: Odds
+    odds: RightGuesses
     bars: tuple[Bar, ...] = ()
     ring_bits: int | None = None
     required_bits: int | None = None
@@ -467,9 +467,10 @@ def _does(
 
 
 def _outlook(question: PlannedRun, m: Mechanism, found: Forecast) -> Outlook:
+    odds = Odds.of_run(m)
     return Outlook(
         **msgspec.structs.asdict(found),
-        odds=Odds(right_guesses(m), certainty(m, 0.5)),
+        odds=RightGuesses(odds.right_guesses(), odds.certainty(0.5)),
         bars=() if question.domain is None else bars_of(m.domain, found.bar),
     )
 

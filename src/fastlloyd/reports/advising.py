@@ -9,7 +9,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.jobs.choices import BoundsText
 from fastlloyd.mechanisms.catalogue import algorithm as named
-from fastlloyd.records.bounds import given_bounds, named_in, parse_bounds
+from fastlloyd.records.bounds import given_bounds, named_columns, parse_bounds
 from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.reports import advice
 from fastlloyd.reports.advice import EPSILONS, Advice, PlannedRun
@@ -113,9 +113,8 @@ def stated_bounds(bounds: Any, n_features: int | None) -> Domain:
     if isinstance(bounds, Recipe):
         return Domain.of_recipe(bounds.features, scaling=Scaling.PER_FEATURE)
     is_text = isinstance(bounds, BoundsText)
-    names = (
-        named_in(bounds.text) if is_text else list(bounds) if isinstance(bounds, Mapping) else []
-    )
+    by_name = list(bounds) if isinstance(bounds, Mapping) else []
+    names = named_columns(bounds.text)[0] if is_text else by_name
     if not names:
         if n_features is None:
             raise PlanError(

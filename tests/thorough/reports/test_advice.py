@@ -57,7 +57,7 @@ from fastlloyd.reports.advice import (
     outlook,
     to_builtins,
 )
-from fastlloyd.reports.certainty import certainty, right_guesses
+from fastlloyd.reports.certainty import Odds
 from fastlloyd.testing import SeededNoise
 from kinds import lloyd_of
 from lloyd_queries import around, moved
@@ -447,9 +447,9 @@ def test_a_wish_that_no_epsilon_grants_has_no_outlook() -> None:
 
 
 def test_the_odds_are_those_that_the_plan_explains() -> None:
-    odds, m = outlook(_question(), 1.0).odds, _mechanism(_question(), 1.0)
-    assert odds.average == right_guesses(m)
-    assert 0.5 < odds.average < odds.at_most == certainty(m, 0.5) < 1
+    odds, of_run = outlook(_question(), 1.0).odds, Odds.of_run(_mechanism(_question(), 1.0))
+    assert odds.average == of_run.right_guesses()
+    assert 0.5 < odds.average < odds.at_most == of_run.certainty(0.5) < 1
 
 
 def test_programs_get_the_same_forecast() -> None:
