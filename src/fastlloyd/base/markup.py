@@ -1,5 +1,7 @@
 """HTML and SVG made by functions. Text is escaped, unless a function of this module made it."""
 
+import base64
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -97,6 +99,17 @@ def style(css: str) -> Markup:
     if "<" in css:
         raise ValueError("a style sheet cannot contain '<'")
     return Markup(f"<style>{css}</style>")
+
+
+def script(code: LiteralString) -> tuple[Markup, str]:
+    """Return a script of the program, and the source by which a content security policy allows it.
+
+    Raises ValueError if the code contains "</", which would end the element early.
+    """
+    if "</" in code:
+        raise ValueError("a script cannot contain '</'")
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    return Markup(f"<script>{code}</script>"), f"'sha256-{digest}'"
 
 
 NOTHING: Final = Markup("")

@@ -3,7 +3,8 @@
 from collections.abc import Container, Sequence
 
 from fastlloyd.federation.transport.grpc.outbox import Meter
-from fastlloyd.jobs.live import Sight
+from fastlloyd.jobs.live import Live, Sight
+from fastlloyd.reports.status import ago, clock, has_stopped
 
 SHOWN_CLIENTS = 12
 
@@ -49,24 +50,22 @@ def gives_up_in(timeout: float | None) -> str:
     return "" if timeout is None else f", this client gives up in {clock(timeout)}"
 
 
-def clock(seconds: float) -> str:
-    """Return a duration as minutes and seconds, or as hours, minutes and seconds."""
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    return (
-        f"{minutes}:{rest:02d}"
-        if minutes < 60
-        else f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
-    )
-
-
-def ago(seconds: float) -> str:
-    """Return an age in its largest unit, such as "3 min ago"."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit} ago"
-    return f"{int(seconds)} s ago"
-
-
 def _awaited(names: Sequence[str], connected: Container[str]) -> str:
     """Return a phrase that names the clients that have not answered in this step."""
     return f", waiting for {named(names, connected)}" if names else ""
+
+
+def heard(live: Live, now: float, *, is_used: bool | None) -> str:
+    """Return a sentence from the file of progress: the present step, or the end of the process.
+
+    now : present time, in seconds since 1970.
+    is_used : whether a process uses the store, or None if that is unknown.
+    """
+    if live.end:
+        return f"{live.end} That was {ago(live.age(now))}."
+    if has_stopped(live, now, is_used=is_used):
+        return (
+            f"last heard {ago(live.age(now))}, in {live.sight.step!r}; the process has stopped."
+            " Nothing is lost: start it again with the same command"
+        )
+    return f"now: {live.sight.step}, begun {ago(now - live.since)}{details(live.sight)}"

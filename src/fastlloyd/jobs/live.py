@@ -149,5 +149,5 @@ def read_live(path: Path) -> Live | None:
 
 
 def _parties(sight: Sight) -> tuple[object, ...]:
-    """Return the part of a view of which every change is written."""
+    """Return the part of a view that is written again whenever it changes."""
     return sight.step, sight.n_awaited, sight.awaited, sight.connected, sight.not_told

@@ -2,9 +2,9 @@
 
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Final, LiteralString
 
-from fastlloyd.base.markup import Child, Markup, constant, element, style, together
+from fastlloyd.base.markup import Child, Markup, constant, element, script, style, together
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.reports.page.run_view import RunView
 
@@ -16,18 +16,20 @@ def _style() -> Markup:
     return style(resources.files(__package__).joinpath("style.css").read_text("utf-8"))
 
 
-def document(title: str, content: list[Child]) -> bytes:
-    """Return a whole HTML document that runs no script and asks for nothing."""
+def document(title: str, content: list[Child], code: LiteralString = "") -> bytes:
+    """Return a whole HTML document that asks for nothing, and runs no script but `code`."""
+    made, source = script(code)
+    policy = f"{POLICY}; script-src {source}" if code else POLICY
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="color-scheme", content="light dark"),
         element("title", title, " · fastlloyd"),
         _style(),
     )
-    body = element("body", element("main", content))
+    body = element("body", element("main", content), made if code else None)
     whole = together(constant("<!doctype html>\n"), element("html", head, body, lang="en"), "\n")
     return whole.text.encode()
 

@@ -1,0 +1,160 @@
+"""Status of the runs in a store: what its events say, and what its process last wrote."""
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fastlloyd.errors import StateError
+from fastlloyd.federation.store import Role, lock, read
+from fastlloyd.federation.store.events import MessageRecorded, PeerSigned, RunEnded
+from fastlloyd.jobs.live import Live, live_path, read_live
+
+JOINING: Final = "joining"
+# kinds of messages that clients send
+_ANSWERS: Final = (
+    "Hello", "SealedKeys", "Ready", "BadKeys", "Upload", "Proposal", "Confirmation",
+)  # fmt: skip
+
+
+def look(path: Path) -> dict[str, Any]:
+    """Return what is known of the runs in a store, for programs.
+
+    path : the store. A process may be using it.
+
+    Raises StateError for the ledger of a holder, or a file that is no store.
+    """
+    contents, events = read(path)
+    if contents.role is Role.HOLDER:
+        raise StateError(
+            f"{path} is a ledger, which takes no part in runs; see it with `fastlloyd ledger show`"
+        )
+    live = read_live(live_path(path))
+    runs = _runs(contents.history, events)
+    for run in runs:
+        is_it = live is not None and live.sight.run_id == run["run_id"]
+        run["live"] = msgspec.to_builtins(live) if is_it else None
+    return {
+        "role": contents.role.value,
+        "events": contents.position.length,
+        "in_use": lock.is_held(path),
+        "runs": runs,
+    }
+
+
+def live_of(run: dict[str, Any]) -> Live | None:
+    """Return the file of progress of a run that `look` found, or None if there is none."""
+    return None if run["live"] is None else msgspec.convert(run["live"], Live)
+
+
+def has_stopped(live: Live, now: float, *, is_used: bool | None) -> bool:
+    """Return whether the process of a run has stopped without an end.
+
+    live : content of the file of progress.
+    now : present time, in seconds since 1970.
+    is_used : whether a process uses the store, or None if that is unknown.
+    """
+    return not live.end and (is_used is False or live.is_old(now))
+
+
+def ago(seconds: float) -> str:
+    """Return an age in its largest unit, such as "3 min ago"."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit} ago"
+    return f"{int(seconds)} s ago"
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as minutes and seconds, or as hours, minutes and seconds."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02d}"
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+def utc(seconds: float) -> str:
+    """Return a time for people, such as "2026-11-26 23:40:11 UTC"."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
+    rows = []
+    for run_id, run in history.runs.items():
+        of_run = [event for event in events if getattr(event, "run_id", None) == run_id]
+        ends = [at for at, event in enumerate(of_run[:-1], 1) if isinstance(event, RunEnded)]
+        kinds = [
+            event.kind
+            for event in of_run[max(ends, default=0) :]  # since it last began
+            if isinstance(event, MessageRecorded)
+        ]
+        rows.append(
+            {
+                "run_id": run_id.hex(),
+                "client": run.reserved.client if run.reserved else None,
+                "dataset": run.reserved.dataset if run.reserved else None,
+                "rounds": kinds.count("Broadcast"),
+                "charged": list(run.charged),
+                "joined": None if run.reserved else list(run.joined),
+                "waits_for": None if run.ended else _waits_for(run, run_id, kinds, events),
+                "state": (
+                    run.ended.outcome.value
+                    if run.ended
+                    else _going_on(kinds, is_client=run.reserved is not None)
+                ),
+                "reason": run.ended.reason if run.ended else "",
+            }
+        )
+    return rows
+
+
+def _waits_for(run: Any, run_id: bytes, kinds: list[str], events: list[Any]) -> Any:
+    """Return the parties that a run waits for, or None while clients join.
+
+    At a client, they are "this client" or "the others". At a server, they are the names of the
+    clients that have not answered in this step.
+
+    run_id : id of the run.
+    kinds : names of the kinds of the run's recorded messages, in order.
+    events : all events of the store.
+    """
+    if run.reserved:
+        return "the others" if kinds and kinds[-1] in _ANSWERS else "this client"
+    if not kinds:
+        return None
+    steps = (
+        at
+        for at, event in enumerate(events)
+        if isinstance(event, MessageRecorded)
+        and event.run_id == run_id
+        and event.kind not in _ANSWERS
+    )
+    since = events[max(steps, default=-1) + 1 :]
+    heard = {event.client for event in since if isinstance(event, PeerSigned)}
+    return [name for name in run.joined if name not in heard and name not in run.left]
+
+
+def _going_on(kinds: list[str], *, is_client: bool) -> str:
+    """Return a sentence about the progress of a run.
+
+    kinds : names of the kinds of the run's recorded messages, in order.
+    """
+    last = kinds[-1] if kinds else ""
+    return {
+        "Hello": "waiting for the keys of the run",
+        "Deal": "waiting for the keys of the run",
+        "SealedKeys": "waiting for the keys of the run",
+        "KeyBox": "waiting for the keys of the run",
+        "BadKeys": "waiting for the keys of the run",
+        "Ready": "ready; waiting until all are",
+        "AllReady": "in round 1",
+        "Upload": f"in round {kinds.count('Upload')}",
+        "Broadcast": f"{kinds.count('Broadcast')} rounds closed",
+        "Turn": f"{kinds.count('Broadcast')} rounds closed",
+        "Proposal": f"{kinds.count('Broadcast')} rounds closed",
+        "Parameters": f"{kinds.count('Broadcast')} rounds closed",
+        "Confirmation": "waiting for the others' confirmations",
+        "Confirmations": "confirmed; the result is to be written" if is_client else "confirmed",
+        "Abort": "ended",
+    }.get(last, JOINING)
