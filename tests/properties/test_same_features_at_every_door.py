@@ -1,5 +1,5 @@
-"""A recipe gives the same points of the grid for a file, a data frame and a table of Arrow, and a
-neighbour changes one record.
+"""A recipe gives the same points of the grid for text, Parquet, a data frame and a table of Arrow,
+and a neighbour changes one record.
 """
 
 import os
@@ -21,12 +21,19 @@ from fastlloyd.records.recipe_frames import frame_records
 from recipe_tables import KINDS, Case, cases
 
 dask: Any = pytest.importorskip("dask")
+pq: Any = pytest.importorskip("pyarrow.parquet")
+feather: Any = pytest.importorskip("pyarrow.feather")
 dd: Any = pytest.importorskip("dask.dataframe")
+PLAIN = {"compression": "uncompressed"}
 RECIPES = int(os.environ.get("RECIPES", "100000"))
 
 
 def from_file(case: Case, path: Path, text: str | None = None) -> Any:
     path.write_text(case.csv() if text is None else text)
+    return read(case, path)
+
+
+def read(case: Case, path: Path) -> Any:
     recipe = Recipe.of(case.tables)
     using = Using(features=recipe.features, here=recipe.here)
     source = FileSource(path=str(path), unit_column="id", recipe=using).open()
@@ -61,6 +68,13 @@ def check_doors(case: Case, path: Path) -> None:
         assert found.values.tobytes() == values.tobytes()
         assert found.columns == table.columns
         assert found.ids == table.ids.texts()
+    doors = (("parquet", pq.write_table, {}), ("arrow", feather.write_feather, PLAIN))
+    for suffix, write, unpacked in doors:
+        typed = path.with_suffix(f".{suffix}")
+        write(case.in_arrow(), typed, **unpacked)
+        found = read(case, typed)
+        assert np.asarray(found.values, dtype=np.float64).tobytes() == values.tobytes()
+        assert (tuple(found.columns), found.ids.texts()) == (table.columns, table.ids.texts())
     if not Using(features=recipe.features).is_per_person:
         check_transformer(case, domain.to_grid(values))
 

@@ -85,8 +85,9 @@ class Case(NamedTuple):
         }
 
     def _holds(self, key: str) -> str:
-        kind = KINDS[self.kinds[key]].holds
-        return "text" if kind in ("date", "code") and self.typed[key] % 2 else kind
+        kind, typed = KINDS[self.kinds[key]].holds, self.typed[key]
+        is_text = typed == 3 if kind == "number" else kind in ("date", "code") and typed % 2
+        return "text" if is_text else kind
 
     def in_arrow(self) -> Any:
         types = {"number": pa.float64(), "code": pa.int64(), "date": pa.date32()}
@@ -118,7 +119,7 @@ class Case(NamedTuple):
         found: dict[str, Any] = {"other": ["xyzzy"] * len(self.ids), "id": self.ids}
         for key, cells in self.columns().items():
             kinds = {
-                "number": ("float64", "float64", "Float64", object),
+                "number": ("float64", object, "Float64", None),
                 "code": ("Int64", "Int64", object, pd.ArrowDtype(pa.int64())),
                 "date": ("datetime64[ns]", "datetime64[s]", object, pd.ArrowDtype(pa.date32())),
                 "text": (object, "string", "category", pd.ArrowDtype(pa.string())),

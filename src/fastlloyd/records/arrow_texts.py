@@ -23,7 +23,7 @@ def check_texts(kind: Any, name: str, source: str) -> None:
     """
     types = importlib.import_module("pyarrow.types")
     said = content(kind.value_type if types.is_dictionary(kind) else kind)
-    is_readable = said.holds in (Holds.NUMBERS, Holds.TEXT, Holds.DATES)
+    is_readable = said.holds in (Holds.NUMBERS, Holds.TEXT, Holds.DATES, Holds.NOTHING)
     if not is_readable or types.is_duration(kind) or types.is_time(kind):
         raise DataError(
             f"{source}: column {name!r} holds {said.words}; expected text, categories of text,"
@@ -33,25 +33,24 @@ def check_texts(kind: Any, name: str, source: str) -> None:
         )
 
 
-def own_cells(
-    array: Any, name: str, source: str, words: frozenset[str] = frozenset()
-) -> RealArray | TextCells | DayCells:
+def own_cells(array: Any, name: str, source: str) -> RealArray | TextCells | DayCells:
     """Return the cells of an Arrow array as numbers, text or dates, whichever they are.
 
     name : name of the column in messages.
-    words : as in `TextCells.of`.
     """
     types = importlib.import_module("pyarrow.types")
     holds = content(array.type).holds
     if holds is Holds.DATES:
         return day_cells(array, name, source)
+    if holds is Holds.NOTHING:
+        return TextCells.missing(len(array))
     if holds is Holds.NUMBERS:
         return np.asarray(numbers_or_nan(array), dtype=np.float64)
     if types.is_dictionary(array.type) and content(array.type.value_type).holds is not Holds.TEXT:
-        return own_cells(array.dictionary_decode(), name, source, words)
+        return own_cells(array.dictionary_decode(), name, source)
     if not _is_unicode(array.dictionary if types.is_dictionary(array.type) else array):
         raise DataError(f"{source}: column {name!r} holds {BROKEN}", field=name)
-    return text_cells(array, words)
+    return text_cells(array)
 
 
 def _is_unicode(array: Any) -> bool:

@@ -21,21 +21,18 @@ from fastlloyd.records.in_memory import FrameColumn
 from fastlloyd.records.text_cells import TextCells
 
 
-def own_cells(
-    column: FrameColumn, source: str, words: frozenset[str] = frozenset()
-) -> RealArray | TextCells | DayCells:
+def own_cells(column: FrameColumn, source: str) -> RealArray | TextCells | DayCells:
     """Return the cells of a column of a data frame: numbers as float64, text or dates.
 
     source : name of the data frame in messages.
-    words : as in `TextCells.of`.
 
     Raises DataError for a column of anything else. The message shows no cell.
     """
     name, declared = str(column.name), column.declared
     if hasattr(declared, "pyarrow_dtype"):
-        return _of_arrow(column.cells.array.__arrow_array__(), name, source, words)
+        return _of_arrow(column.cells.array.__arrow_array__(), name, source)
     if hasattr(column.cells, "unify_dictionaries"):
-        return _of_arrow(column.cells, name, source, words)
+        return _of_arrow(column.cells, name, source)
     said = content(declared)
     if said.holds is Holds.NUMBERS:
         values, _ = column.numbers()
@@ -45,25 +42,21 @@ def own_cells(
     if said.holds is Holds.CATEGORIES and hasattr(column.cells, "cat"):
         categories = getattr(column.cells.cat, "categories", None)
         if categories is not None:  # of pandas
-            return _of_categories(column, list(categories), source, words)
+            return _of_categories(column, list(categories), source)
     if said.holds is Holds.NOTHING:
-        return _all_missing(len(column.cells))
+        return TextCells.missing(len(column.cells))
     if said.holds not in (Holds.TEXT, Holds.CATEGORIES, Holds.OBJECTS):
         raise _other(name, said, source)
-    return _of_objects(column.cells.to_list(), name, source, words)
+    return _of_objects(column.cells.to_list(), name, source)
 
 
-def _of_arrow(
-    column: Any, name: str, source: str, words: frozenset[str]
-) -> RealArray | TextCells | DayCells:
+def _of_arrow(column: Any, name: str, source: str) -> RealArray | TextCells | DayCells:
     pa = importlib.import_module("pyarrow")
-    if pa.types.is_null(column.type):
-        return _all_missing(len(column))
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     arrow_texts.check_texts(column.type, name, source)
     whole = column.unify_dictionaries().combine_chunks()
-    return arrow_texts.own_cells(whole, name, source, words)
+    return arrow_texts.own_cells(whole, name, source)
 
 
 def _of_dates(column: FrameColumn, said: Content, source: str) -> DayCells:
@@ -77,16 +70,14 @@ def _of_dates(column: FrameColumn, said: Content, source: str) -> DayCells:
 
 
 def _of_categories(
-    column: FrameColumn, categories: list[Any], source: str, words: frozenset[str]
+    column: FrameColumn, categories: list[Any], source: str
 ) -> RealArray | TextCells | DayCells:
     if all(isinstance(text, str) for text in categories):
-        return TextCells.coded(categories, column.cells.cat.codes.to_numpy(), words)
-    return _of_objects(column.cells.astype(object).to_list(), str(column.name), source, words)
+        return TextCells.coded(categories, column.cells.cat.codes.to_numpy())
+    return _of_objects(column.cells.astype(object).to_list(), str(column.name), source)
 
 
-def _of_objects(
-    cells: Sequence[Any], name: str, source: str, words: frozenset[str]
-) -> RealArray | TextCells | DayCells:
+def _of_objects(cells: Sequence[Any], name: str, source: str) -> RealArray | TextCells | DayCells:
     """Return the cells of a column of Python objects. The types of the objects decide whether they
     are numbers, text or dates.
     """
@@ -99,9 +90,9 @@ def _of_objects(
     ):
         kinds = {kind for kind in kinds if not issubclass(kind, float)}
     if not kinds:
-        return _all_missing(len(cells))
+        return TextCells.missing(len(cells))
     if all(issubclass(kind, str) for kind in kinds):
-        return TextCells.of((cell if isinstance(cell, str) else None for cell in cells), words)
+        return TextCells.of(cell if isinstance(cell, str) else None for cell in cells)
     if all(issubclass(kind, dt.date | np.datetime64) for kind in kinds):
         if any(getattr(cell, "tzinfo", None) is not None for cell in cells):
             raise _has_zone(name, source)
@@ -111,10 +102,6 @@ def _of_objects(
     if values is None:
         raise _other(name, said, source)
     return values
-
-
-def _all_missing(n: int) -> TextCells:
-    return TextCells([], np.full(n, -1, dtype=np.int32))
 
 
 def _has_zone(name: str, source: str) -> DataError:

@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import RealArray
@@ -98,7 +99,8 @@ class Piece:
     folders : value of each column that a folder's name states. NaN if it is missing, None if it is
         not a number.
     unit : name of the column of the ids, or None without ids.
-    text_columns : names of the chosen columns that are read as text.
+    text_columns : names of the chosen columns of a text file that are read as text, or None if only
+        numbers are read. In a format with types, the types then decide how a column is read.
     recipe : recipe whose features the records have, or None for the columns as they are.
     layout : what is stated about the format of a text file.
     has_fixed_separator : as in `Reader`, known after the piece was opened.
@@ -113,7 +115,7 @@ class Piece:
     before: int = field(default=0, repr=False)
     folders: Mapping[str, float | None] = field(default_factory=dict)
     unit: str | None = None
-    text_columns: frozenset[str] = frozenset()
+    text_columns: frozenset[str] | None = None
     recipe: Using | None = None
     layout: Layout = field(default_factory=Layout)
     has_fixed_separator: bool = field(default=True, repr=False)
@@ -140,19 +142,26 @@ class Piece:
                 " files"
             )
         open_it, more = opener(self.path), dict[str, Any]()
-        if self.text_columns:
-            if open_it in (open_npy, open_npz) or self.text_columns & self.folders.keys():
+        layout = self.layout
+        if self.text_columns is not None:
+            is_array = open_it in (open_npy, open_npz)
+            if self.text_columns and (is_array or self.text_columns & self.folders.keys()):
                 raise DataError(
                     f"{self.path}: columns of NumPy's arrays and of names of folders are not read"
                     " as text; write the records as CSV or Parquet, with this column in the file"
                 )
-            more["text_columns"] = self.text_columns
+            if open_it is DelimitedFile:
+                more["text_columns"] = self.text_columns
+            elif not is_array:
+                more["text_columns"] = frozenset(() if own is None or own is NUMERIC else own)
+            # of cells of text, which all formats may have
+            layout = msgspec.structs.replace(layout, decimal=None, thousands=None, missing_words=())
         if self.groups is not None:
             more["groups"] = self.groups
         if open_it is DelimitedFile:
             more["layout"] = self.layout
         else:
-            check_no_layout(self.layout, self.path)
+            check_no_layout(layout, self.path)
         reader = open_it(self.path, own, self.missing, self.unit, **more)
         return _InFolders(reader, self) if self.folders else reader
 

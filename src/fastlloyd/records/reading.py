@@ -42,7 +42,7 @@ def open_records(
     *,
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
-    text_columns: frozenset[str] = frozenset(),
+    text_columns: frozenset[str] | None = None,
     recipe: Using | None = None,
     layout: Layout | None = None,
 ) -> RecordFile:
@@ -61,7 +61,7 @@ def open_records(
     missing : treatment of records with a missing cell.
     unit : name of the column of the ids, which tell the person of each record (`ids.Ids`). It is
         not a feature.
-    text_columns : names of the chosen columns that are read as text (`RecordFile.cell_blocks`).
+    text_columns : as in `Piece`. `RecordFile.cell_blocks` yields them.
     recipe : recipe whose features the records have. It then says what columns are chosen, and what
         a missing cell means; `columns` and `missing` are ignored.
     layout : what is stated about the format of text files, or None for what the recipe states.
@@ -151,7 +151,7 @@ def _as_it_is(piece: Piece) -> Piece:
     """Return the piece with all its numeric columns chosen. Opening it shows the names of all
     columns.
     """
-    return replace(piece, columns=NUMERIC, unit=None, text_columns=frozenset(), recipe=None)
+    return replace(piece, columns=NUMERIC, unit=None, text_columns=None, recipe=None)
 
 
 def _check_no_lake(paths: Iterable[str]) -> None:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.base.names import refuse_repeated
 from fastlloyd.errors import DataError
-from fastlloyd.records.cells import as_words
 from fastlloyd.records.columns import place
 from fastlloyd.records.frame_cells import own_cells
 from fastlloyd.records.ids import TextIds
@@ -109,12 +108,10 @@ class _Cells(Reader):
     n_ahead = 0
 
     def __init__(self, X: Any, using: Using, ids: Sequence[bytes] | None, source: str) -> None:
-        words = as_words(using.here.missing_words)
-        gone = [number for number in map(using.form.number, words) if number is not None]
         self.names = self.columns = using.names
         self._cells = guarded(
             lambda: [
-                _without(own_cells(column, source, words), gone)
+                own_cells(column, source)
                 for column in _columns(X, using.names, source, *using.names)
             ],
             source,
@@ -131,15 +128,6 @@ class _Cells(Reader):
         """Yield all cells in one block, if there are any."""
         if self.n_rows:
             yield CellBlock(self._cells, self._ids)
-
-
-def _without(cells: Any, gone: Sequence[float]) -> Any:
-    """Return the cells of a column, with NaN for each number that a word for a missing cell writes,
-    such as -999.
-    """
-    if not gone or not isinstance(cells, np.ndarray):
-        return cells
-    return np.where(np.isin(cells, gone), np.nan, cells)
 
 
 def _columns(X: Any, of_array: Sequence[str], source: str, *names: str) -> list[FrameColumn]:

@@ -64,6 +64,11 @@ class TextCells:
                 stands[at] = places.setdefault(text, len(places))
         return cls(list(places), stands[codes])
 
+    @classmethod
+    def missing(cls, n: int) -> TextCells:
+        """Return a column of n missing cells."""
+        return cls([], np.full(n, GONE, dtype=np.int32))
+
     def __len__(self) -> int:
         """Return the number of records."""
         return len(self.codes)

@@ -11,6 +11,8 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.errors import DataError
+from fastlloyd.records.cells import as_words
+from fastlloyd.records.day_cells import DayCells
 from fastlloyd.records.declared import MISSING
 from fastlloyd.records.layout import Layout
 from fastlloyd.records.reader import Reader
@@ -21,7 +23,7 @@ from fastlloyd.records.recipe.here import Here
 from fastlloyd.records.recipe.together import columns_of, order_of
 from fastlloyd.records.recipe.ways import GridColumn, TextFormat, Way, way_of
 from fastlloyd.records.table import ColumnBlock
-from fastlloyd.records.text_cells import CellBlock
+from fastlloyd.records.text_cells import CellBlock, TextCells
 
 UNKNOWN_CELL = "unknown-cell"
 
@@ -83,7 +85,7 @@ class Using:
 
     def written_as(self, layout: Layout) -> Using:
         """Return the same features for a file whose numbers are written as `layout` states."""
-        marks = {"decimal": layout.decimal, "thousands": layout.thousands}
+        marks = {name: getattr(layout, name) for name in ("decimal", "thousands", "missing_words")}
         return replace(self, here=msgspec.structs.replace(self.here, **marks))
 
     @property
@@ -102,8 +104,24 @@ class Using:
         block : columns of the source.
         columns : their names.
         """
-        by_name = dict(zip(columns, map(cells_of, block.cells), strict=True))
+        by_name = dict(zip(columns, map(self._present, block.cells), strict=True))
         return {each.key: by_name[self.here.column(each.key)] for each in self.features}
+
+    def _present(self, cells: RealArray | TextCells | DayCells) -> ColumnCells:
+        """Return the cells of a column. Those that hold a word for a missing cell, or the number
+        that it writes, such as -999, are missing.
+        """
+        words, numbers = self._words
+        if words and isinstance(cells, TextCells):
+            cells = TextCells.coded(cells.texts, cells.codes, words)
+        elif numbers and isinstance(cells, np.ndarray):
+            cells = np.where(np.isin(cells, numbers), np.nan, cells)
+        return cells_of(cells)
+
+    @cached_property
+    def _words(self) -> tuple[frozenset[str], list[float]]:
+        words = as_words(self.here.missing_words)
+        return words, [number for number in map(self.form.number, words) if number is not None]
 
     @property
     def row_names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.errors import DataError
+from fastlloyd.jobs.recipe_check import check_recipe
 from fastlloyd.jobs.source import FileSource
 from fastlloyd.records.recipe import Recipe
 from fastlloyd.records.recipe.logarithm import natural_log
@@ -70,6 +71,37 @@ def test_each_way_gives_the_number_that_it_states(tmp_path: Path) -> None:
         [-1, log[1], 1, 0, 0, dt.date(2023, 1, 1).toordinal() - day, 365 / 365.25],
         [7, log[2], 0.5, 1, 0, dt.date(2023, 7, 1).toordinal() - day, 0],
     ]
+
+
+def test_types_decide_in_files_that_have_them_and_text_is_read_as_the_recipe_states(
+    tmp_path: Path,
+) -> None:
+    pa: Any = pytest.importorskip("pyarrow")
+    parquet: Any = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    columns = {
+        "a": ["1,5", "k.A.", "2"],
+        "b": [-999, 3, 4],
+        "c": pa.array(["1.000", "2,5", None]).dictionary_encode(),
+        "d": pa.nulls(3),
+    }
+    parquet.write_table(pa.table(columns), path)
+    features = {key: {"bounds": [0, 2000], "missing": 7.0} for key in columns}
+    here = {"decimal": ",", "thousands": ".", "missing_words": ["k.A.", "-999"]}
+
+    def using(**more: Any) -> Using:
+        recipe = Recipe.of({"features": features, "here": here | more})
+        return Using(features=recipe.features, here=recipe.here)
+
+    source = FileSource(path=str(path), recipe=using()).open()
+    source.load()
+    expected = [[1.5, 7.0, 1000.0, 7.0], [7.0, 3.0, 2.5, 7.0], [2.0, 4.0, 7.0, 7.0]]
+    assert np.asarray(source.records.values).tolist() == expected
+    assert frame_records(parquet.read_table(path), using()).values.tolist() == expected
+    assert check_recipe(using(), str(path)).features["a"].missing == 1
+    with pytest.raises(DataError) as caught:
+        FileSource(path=str(path), recipe=using(separator=";")).open()
+    assert caught.value.field == "separator"
 
 
 @pytest.mark.parametrize(("below", "number"), [("bound", -2.0), ("limit", 0.3), ("missing", 9.0)])
