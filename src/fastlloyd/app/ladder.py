@@ -18,8 +18,8 @@ from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.jobs.settings import Columns, clustering_settings, stated_domain
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.uncertainty import Verdict
 from fastlloyd.records.recipe.recipe import Recipe
+from fastlloyd.reports.bars import bars_of
 from fastlloyd.reports.certainty import Odds
 
 EPSILONS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -29,7 +29,7 @@ class ExpectedPicture(NamedTuple):
     """Expected picture of a result.
 
     verdict : "clear", "blurred" or "mostly noise", about the noise.
-    off : for each feature, its name and how far off a typical centre is, in words.
+    off : for each feature, its name and the bar that the result will probably show, in words.
     """
 
     verdict: str
@@ -103,22 +103,17 @@ def _rung(
         epsilon,
         _up(odds.right_guesses()),
         _up(odds.certainty(0.5)),
-        picture(mechanism, names),
+        picture(mechanism),
         accounts,
         refusal,
     )
 
 
-def picture(mechanism: Mechanism, names: Sequence[str]) -> ExpectedPicture:
-    """Return the expected picture of a mechanism's result.
-
-    names : names of the columns of the grid.
-    """
+def picture(mechanism: Mechanism) -> ExpectedPicture:
+    """Return the expected picture of a mechanism's result."""
     forecast = Forecast.of(mechanism)
-    words = {Verdict.FINE: "clear", Verdict.NOISY: "blurred", Verdict.MOSTLY_NOISE: "mostly noise"}
-    share = forecast.error
-    said = "unknown" if math.isinf(share) else f"{share:.0%}" if share >= 0.01 else "below 1%"
-    return ExpectedPicture(words[forecast.verdict], [(names[0], f"{said} of a group's radius")])
+    bars = bars_of(mechanism.domain, forecast.bar)
+    return ExpectedPicture(forecast.verdict.value, [(bar.feature, bar.text) for bar in bars])
 
 
 def _up(share: float) -> int:
