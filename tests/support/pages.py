@@ -30,16 +30,17 @@ def result_of(
     status: Sequence[Status] | Status = Status.SETTLED,
     features: Sequence[str] | None = None,
     algorithm: Any = MOMENTLLOYD,
+    domain: Domain | None = None,
     **settings: Any,
 ) -> Result:
-    """Return a result with these centroids, in a box from 0 to 100.
+    """Return a result with these centroids, in a box from 0 to 100 unless `domain` is another.
 
     errors : standard errors of the centroids.
     status : status of all clusters, or of each.
     """
     k, d = values.shape
     names = tuple(features or (f"x{j}" for j in range(d)))
-    domain = Domain(features=names, lower=(0.0,) * d, upper=(100.0,) * d)
+    domain = domain or Domain(features=names, lower=(0.0,) * d, upper=(100.0,) * d)
     given: dict[str, Any] = {"n_clusters": k, "n_records": 100_000, "epsilon": 1.0, "delta": 1e-6}
     m = design_mechanism(
         algorithm, domain, public_seed=PublicSeed.from_int(1), **(given | settings)

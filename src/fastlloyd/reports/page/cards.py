@@ -118,7 +118,7 @@ def size(view: View, cluster: int) -> Markup:
     """Return the size of a group in words."""
     error, share = view.stored.count_error, view.share(cluster)
     n = view.count(float(view.counts[cluster]), error)
-    if view.mechanism.persons is not None:
+    if view.has_rows:
         return view.said("size_of_rows", n=n, share=share)
     return view.said("size_exact" if error < EXACT_COUNTS else "size_of_records", n=n, share=share)
 

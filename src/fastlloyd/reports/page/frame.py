@@ -91,7 +91,7 @@ def _lead(view: View) -> list[Markup]:
     if view.n_clusters == 1:
         words = [view.said("lead_one_group")]
     else:
-        name = "lead_records" if view.mechanism.persons is None else "lead_rows"
+        name = "lead_rows" if view.has_rows else "lead_records"
         words = [view.said(name, n_clusters=view.n_clusters)]
     if view.has_noise:
         words += [view.said("lead_noise"), view.run.words(view.run.lead)]

@@ -126,6 +126,16 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return half
 
     @property
+    def has_rows(self) -> bool:
+        """Return whether one person may have rows in several groups."""
+        persons = self.mechanism.persons
+        if persons is None:
+            return False
+        recipe = self.mechanism.domain.recipe or ()
+        is_one_record = any(feature.per_person is not None for feature in recipe)
+        return not is_one_record or persons.max_clients > 1
+
+    @property
     def compares(self) -> bool:
         """Return whether there is a mean of settled centres to compare with."""
         return int(self.settled.sum()) > 1

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.base.files import write_folder
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.lloyd.algorithm import LLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.uncertainty import Status
+from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.reports.names import LONGEST, Names
 from fastlloyd.reports.page.frame import page_of
 from fastlloyd.reports.page.run_view import of_ten
@@ -105,6 +107,19 @@ def test_sentences_are_about_rows_if_a_person_may_have_several() -> None:
     text = Seen(page(random_result(3, 3, persons=Persons.called("patient")))).text
     assert "of the rows, each patient counted once in all (like" in text
     assert "a patient may have rows in several groups" in text
+
+
+@pytest.mark.parametrize("max_clients", [1, 2])
+def test_sentences_are_about_persons_if_a_recipe_makes_one_record_of_their_rows(
+    max_clients: int,
+) -> None:
+    features = [Feature(key=key, bounds=(0.0, 100.0), per_person="mean") for key in ("a", "b", "c")]
+    domain = Domain.of_recipe(features, scaling=Scaling.PER_FEATURE)
+    persons = Persons.called("patient", max_clients=max_clients)
+    text = Seen(page(random_result(3, 3, persons=persons, domain=domain))).text
+    # at two organisations, a patient has a record at each
+    assert ("The patients were divided" in text) == (max_clients == 1)
+    assert ("of the rows" in text) == (max_clients == 2)
 
 
 @pytest.mark.parametrize(
