@@ -210,6 +210,14 @@ def counted(count: float, error: float) -> str:
     return f"{count:.0f} ± {error:.{places}f}"
 
 
+def brief_count(count: float, error: float) -> str:
+    """Return a noisy count for people, to the first digit of its standard error and at least 0."""
+    if error < 0.5:
+        return f"{count:,.0f}"
+    places = math.floor(math.log10(max(error, 1.0)))
+    return f"{max(0, round(count, -places)):,.0f}"
+
+
 def as_whole(value: float) -> float:
     """Return an integer in place of a float that is whole."""
     return int(value) if value.is_integer() else value

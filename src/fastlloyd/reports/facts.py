@@ -36,12 +36,15 @@ def _sentences() -> dict[str, str]:
 
 
 class Wording(string.Formatter):
-    """Formatter of sentences. It adds the format `duration` and the formats in the
-    table `counted`.
+    """Formatter of sentences. It adds the formats `duration` and `number`, and those in
+    the table `counted`.
     """
 
     def format_field(self, value: Any, format_spec: str) -> str:
         """Return a value in one of the formats."""
+        if format_spec == "number":
+            words = catalogue()["counted"]["numbers"]
+            return str(words[value]) if value < len(words) else str(value)
         if format_spec == "duration":
             return duration(value)
         if (words := catalogue()["counted"].get(format_spec)) is not None:

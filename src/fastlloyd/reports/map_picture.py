@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
+from fastlloyd.mechanisms.facts import Fact
+from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.figures import DOTS_PER_INCH, PALETTE, frame, new_figure, plain
 from fastlloyd.reports.picture import (
     BAR,
@@ -146,7 +148,7 @@ def _draw_centroids(ax: "Axes", picture: Picture) -> None:
         )
     if len(points) <= MAX_LABELLED:
         size = NUMBER if len(picture.features) > 1 else min(NUMBER, 0.7 * 72 * _line(len(points)))
-        _write_numbers(ax, points, areas, size)
+        _write_numbers(ax, picture, points, areas, size)
 
 
 def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
@@ -181,7 +183,9 @@ def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str)
     )
 
 
-def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray, size: float) -> None:
+def _write_numbers(
+    ax: "Axes", picture: Picture, points: FloatArray, areas: FloatArray, size: float
+) -> None:
     from matplotlib.patheffects import withStroke
 
     for number, (point, area) in enumerate(
@@ -189,7 +193,7 @@ def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray, size: floa
     ):  # as labels are numbered
         beside = math.sqrt(area / math.pi) + 3
         ax.annotate(
-            str(number),
+            _label(picture, number),
             (point[0], point[1]),
             xytext=(beside, beside * 0.6),
             textcoords="offset points",
@@ -200,8 +204,14 @@ def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray, size: floa
         )
 
 
+def _label(picture: Picture, number: int) -> str:
+    """Return the number of a cluster, and its name if it has one."""
+    name = picture.names.clusters.get(number)
+    return str(number) if name is None else plain(f"{number} {short(name)}")
+
+
 def _write_titles(ax: "Axes", picture: Picture) -> None:
-    marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 26}
+    marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 38}
     ax.set_title(plain(picture.title), **marks)
     noisy = bool(picture.errors[picture.is_known].any())
     caption = f"Mark area: {picture.what_marks_say}"
@@ -215,6 +225,7 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
         )
     if not picture.is_known.all():
         caption += "; hollow: not settled, error unknown"
+    caption += f"\n{sentence(Fact.of('picture_other_run'))}"
     ax.annotate(
         caption,
         (0, 1),
@@ -226,6 +237,6 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
     )
     if warning := caution(picture):
         ax.annotate(  # on the line above the title, which takes as much room as it needs
-            warning, (0, 1), (0, 46), xycoords="axes fraction", textcoords="offset points",
+            warning, (0, 1), (0, 58), xycoords="axes fraction", textcoords="offset points",
             fontsize=9.5, fontweight="bold", color="#B00020",
         )  # fmt: skip

@@ -82,3 +82,6 @@ class Names(NamedTuple):
         title = {} if self.title is None else {_TITLE: self.title}
         clusters = {str(number): name for number, name in sorted(self.clusters.items())}
         return _HEADING + tomli_w.dumps(title | ({_NAMES: clusters} if clusters else {}))
+
+
+NO_NAMES: Final = Names()

@@ -7,10 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.base.precision import delta_up, epsilon_up
+from fastlloyd.base.precision import epsilon_up
 from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import RECORD, Unit
+from fastlloyd.reports.facts import sentence
+from fastlloyd.reports.names import NO_NAMES, Names
 from fastlloyd.reports.units import Units, units_of
 
 BoolArray = NDArray[np.bool_]
@@ -37,6 +40,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     settled : bool (n_clusters,), True if the standard errors apply (`uncertainty.Status`). Other
         centroids are drawn hollow, without an ellipse. None means True for all known errors.
     counted : unit in which the clusters are counted.
+    names : names that people gave.
     """
 
     features: tuple[str, ...]
@@ -51,6 +55,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     records: FloatArray | None = None
     settled: BoolArray | None = None
     counted: Unit = RECORD
+    count_error: float = 0.0  # standard error of each count
+    names: Names = NO_NAMES
     units: tuple[Units, ...] | None = None  # of the features, for labels; None: as they are
 
     @classmethod
@@ -61,6 +67,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         private: bool,
         epsilon: float | None = None,
         records: FloatArray | None = None,
+        names: Names = NO_NAMES,
         **numbers: Any,
     ) -> Self:
         """Return the picture of a mechanism's result.
@@ -69,23 +76,17 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         private : whether no setting was taken from the data.
         epsilon : epsilon that was spent, or None for that of the mechanism.
         records : records to draw, or None.
+        names : names that people gave.
         numbers : noisy results, by the name of a field of this class.
         """
-        clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
         has_noise = m.noise is not Noise.NONE
-        guarantee = (
-            (
-                f"ε = {epsilon_up(m.epsilon if epsilon is None else epsilon)}"
-                + (f", δ = {delta_up(m.delta)}" if m.delta else "")
-            )
-            if has_noise
-            else "no privacy"
-        )
+        spent = m.epsilon if epsilon is None else epsilon
         return cls(
             features=m.domain.features,
             centre=m.domain.centre,
             half_widths=m.domain.units * m.domain.half_widths,
-            title=f"{m.name}, {clusters}, {guarantee}",
+            title=_title(m, spent, names.title),
+            names=names,
             private=has_noise,
             covered=private or not has_noise,
             counted=m.unit,
@@ -116,6 +117,21 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         return self.title + (
             "" if self.private and self.covered and self.records is None else ", NOT PRIVATE"
         )
+
+
+def _title(m: Mechanism, epsilon: float, title: str | None) -> str:
+    """Return the title of the picture in words."""
+    guarantee = Fact.of("picture_epsilon", epsilon=epsilon_up(epsilon))
+    if m.noise is Noise.NONE:
+        guarantee = Fact.of("picture_no_noise")
+    if title is not None:
+        fact = Fact.of("picture_with_title", title=title, guarantee=guarantee)
+    elif m.n_clusters == 1:
+        fact = Fact.of("picture_title_of_one", guarantee=guarantee)
+    else:
+        name = "picture_title" if m.persons is None else "picture_title_of_rows"
+        fact = Fact.of(name, n=m.n_clusters, guarantee=guarantee)
+    return sentence(fact, m.unit)
 
 
 def caution(picture: Picture) -> str:

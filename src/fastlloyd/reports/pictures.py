@@ -6,15 +6,19 @@ centroids and their errors, never from records. matplotlib is imported when a pi
 picture has a canvas of its own, so no window and no global state is needed.
 """
 
+import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.precision import brief_count
+from fastlloyd.mechanisms.facts import Fact
+from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.figures import DOTS_PER_INCH, PALETTE, frame, new_figure, plain, to_png
 from fastlloyd.reports.map_picture import draw_map
-from fastlloyd.reports.picture import BAR, Picture, caution
+from fastlloyd.reports.picture import BAR, Picture, caution, short
 from fastlloyd.reports.profile import by_importance
 
 if TYPE_CHECKING:
@@ -27,6 +31,10 @@ LEAST_WIDTH, ABOVE = 8.0, 1.75
 NAME = 20  # characters of a feature's name that fit above a panel
 LETTERS = 19  # so many characters of numbers fit below a panel, in some three numbers
 LEAST, MOST = 25.0, 100.0  # square points of a mark
+LINE, ROOMY = 0.34, 0.44  # inches: distance of rows, and of rows with values
+FEW = 12  # clusters whose names, counts and values are written
+LETTER = 0.075  # inches: width of a letter of a label, beyond the two of a number
+EDGE = 0.2  # share of a panel at whose edge a value is not centred
 ROOM = 0.1  # of the range of a panel, on both sides
 WALL = "wall"  # label of a line at a bound
 
@@ -56,13 +64,16 @@ def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INC
     Raises OutputError if matplotlib cannot be imported.
     """
     shown, k = features_shown(picture), len(picture.centroids)
-    height = ABOVE + max(1.2, k * min(0.34, 9.0 / k + 0.05))
-    width = max(LEAST_WIDTH, BESIDE + PANEL * len(shown))
+    height = ABOVE + max(1.2, k * min(LINE if k > FEW else ROOMY, 9.0 / k + 0.05))
+    labels = _labels(picture)
+    width = max(
+        LEAST_WIDTH, BESIDE + LETTER * max(max(map(len, labels)) - 2, 0) + PANEL * len(shown)
+    )
     figure = new_figure(height, name, width, dots_per_inch=dots_per_inch)
     panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for panel, feature in zip(panels, shown, strict=True):
         _draw_panel(panel, picture, feature)
-    _label_clusters(panels[0], k)
+    _label_clusters(panels[0], labels)
     _write_profiles_titles(figure, picture, len(shown))
     return figure
 
@@ -110,12 +121,17 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
           color="#222222", linewidth=1.3,
                    solid_capstyle="butt", zorder=4)  # fmt: skip
     low, high = _ends(picture, feature, values, reach)
+    if k <= FEW:
+        _write_values(panel, picture, feature, (low, high))
     panel.set(xlim=(low, high), ylim=(k - (0.5 if picture.records is None else -0.2), -0.5))
     panel.set_title(plain(_in_two_lines(picture.features[feature])), fontsize=10, pad=6)
-    for wall in picture.centre[feature] + picture.half_widths[feature] * np.array([-1.0, 1.0]):
+    walls = (
+        picture.centre[feature] + picture.half_widths[feature] * np.array([-1.0, 1.0])
+    ).tolist()
+    for wall in walls:
         if low <= wall <= high:
             panel.axvline(
-                float(wall),
+                wall,
                 color="#888888",
                 linewidth=0.9,
                 linestyle=(0, (4, 3)),
@@ -123,6 +139,9 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
                 gid=WALL,
             )
     units = picture.units_at(feature)
+    if not low <= walls[0] <= walls[1] <= high:
+        zoom = Fact.of("picture_zoom", low=units.tick(walls[0]), high=units.tick(walls[1]))
+        panel.set_xlabel(plain(sentence(zoom)), fontsize=7.5, color="#444444")
     longest = max(len(units.tick(tick)) for tick in MaxNLocator(nbins=3).tick_values(low, high))
     most = min(3, max(1, LETTERS // longest))
     ticks = units.ticks(low, high, most)
@@ -131,6 +150,28 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
     panel.tick_params(axis="x", labelsize=8.5)
     panel.tick_params(axis="y", length=0)
     frame(panel, "#EEEEEE", ["top", "right", "left"], axis="x")
+
+
+def _write_values(panel: "Axes", picture: Picture, feature: int, ends: tuple[float, float]) -> None:
+    """Write the value above each mark, in the units of the feature.
+
+    ends : ends of the horizontal axis.
+    """
+    units, (low, high) = picture.units_at(feature), ends
+    for row, value in enumerate(picture.centroids[:, feature].tolist()):
+        error = float(picture.errors[row, feature]) if picture.is_known[row] else math.nan
+        place = (value - low) / (high - low)
+        side = "left" if place < EDGE else "right" if place > 1 - EDGE else "center"
+        panel.annotate(
+            plain(units.brief(value, error)),
+            (value, row),
+            xytext=(0, 6.5),
+            textcoords="offset points",
+            ha=side,
+            fontsize=7.5,
+            color="#222222",
+            zorder=5,
+        )
 
 
 def _ends(
@@ -160,11 +201,26 @@ def _ends(
     return max(first - lacking - room, low), min(last + lacking + room, high)
 
 
-def _label_clusters(panel: "Axes", k: int) -> None:
-    panel.set_yticks(np.arange(k), [f"{row}" for row in range(k)], fontsize=min(11.0, 5.5 + 90 / k))
+def _labels(picture: Picture) -> list[str]:
+    """Return number, name and noisy count of each cluster, or numbers alone if there are many."""
+    k = len(picture.centroids)
+    if k > FEW:
+        return [str(row) for row in range(k)]
+    labels = []
+    for row, count in enumerate(picture.noisy_counts.tolist()):
+        name = picture.names.clusters.get(row)
+        about = "" if picture.count_error == 0 else "about "
+        words = f"{about}{brief_count(count, picture.count_error)}"
+        labels.append(f"{row}  {words}" if name is None else f"{row}  {short(name)}\n{words}")
+    return [plain(label) for label in labels]
+
+
+def _label_clusters(panel: "Axes", labels: list[str]) -> None:
+    k = len(labels)
+    panel.set_yticks(np.arange(k), labels, fontsize=min(11.0, 5.5 + 90 / k))
     for row, label in enumerate(panel.get_yticklabels()):
         label.set(color=PALETTE[row % len(PALETTE)], fontweight="bold")
-    panel.set_ylabel("cluster, largest first", fontsize=9.5)
+    panel.set_ylabel("group, largest first", fontsize=9.5)
 
 
 def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> None:
@@ -190,7 +246,8 @@ def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> 
         figure.text(
             y=0.97, s=warning, fontsize=9.5, fontweight="bold", color="#B00020", va="top", **left
         )
-    figure.supxlabel("; ".join(said).capitalize() + ".", fontsize=9, color="#444444", **left)
+    words = f"{'; '.join(said).capitalize()}.\n{sentence(Fact.of('picture_other_run'))}"
+    figure.supxlabel(words, fontsize=9, color="#444444", **left)
 
 
 def _in_two_lines(name: str) -> str:

@@ -291,6 +291,7 @@ class Result(RunResult, frozen=True, kw_only=True):
             errors=self.errors,
             settled=settled(self.accuracy.status),
             noisy_counts=self.noisy_counts,
+            count_error=self.count_error,
         )
 
 

@@ -105,6 +105,7 @@ def reliability(result: Result) -> list[Fact | Facts]:
     verdict = uncertainty.verdict(m, result.accuracy, result.noisy_counts, result.count_error)
     if verdict is Verdict.MOSTLY_NOISE:
         facts.append(Fact.of("noise_dominates"))
+    facts.append(Fact.of("another_run"))
     return [*facts, *split(result)]
 
 

@@ -16,6 +16,7 @@ from matplotlib.transforms import Bbox
 
 from fastlloyd.errors import OutputError
 from fastlloyd.reports import figures
+from fastlloyd.reports.names import Names
 from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.pictures import (
     MAX_PANELS,
@@ -257,7 +258,8 @@ def test_profiles_name_features_and_clusters_and_count_what_they_leave_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written = _texts(monkeypatch, _picture(4, 3)).splitlines()
-    assert {"0", "1", "2", *(f"feature {i}" for i in range(4))} <= set(written)
+    assert {f"feature {i}" for i in range(4)} <= set(written)
+    assert {"0", "1", "2"} <= {line.split("  ")[0] for line in written}
     many = _texts(
         monkeypatch,
         _picture(64, 2, errors=np.full((2, 64), np.nan), records=np.full((1, 64), 50.0)),
@@ -290,3 +292,16 @@ def test_the_words_below_three_panels_fit_the_picture() -> None:
 
 def test_colours_are_distinct() -> None:
     assert len(set(figures.PALETTE)) == len(figures.PALETTE) == 8
+
+
+def test_a_picture_says_names_counts_values_and_that_another_run_may_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for d in (2, 4):
+        drawn = _picture(d, 3, names=Names(None, {1: "elderly, anaemic"}), count_error=8.0)
+        assert "elderly, anaemic" in _texts(monkeypatch, drawn)
+        assert "Another run may find other groups" in _texts(monkeypatch, drawn)
+    written = _texts(monkeypatch, drawn)
+    assert f"about {drawn.noisy_counts[0]:.0f}" in written
+    assert drawn.units_at(3).brief(drawn.centroids[2, 3], drawn.errors[2, 3]) in written
+    assert "zoom; bounds" in written

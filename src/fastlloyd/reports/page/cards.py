@@ -3,6 +3,7 @@
 from typing import Final
 
 from fastlloyd.base.markup import Child, Markup, element
+from fastlloyd.base.precision import brief_count
 from fastlloyd.reports.page.drawing import Axis, size_bar, strip
 from fastlloyd.reports.page.view import EXACT_COUNTS, View
 from fastlloyd.reports.page.words import breakable
@@ -117,7 +118,7 @@ def _span(view: View, cluster: int, feature: int) -> Child:
 def size(view: View, cluster: int) -> Markup:
     """Return the size of a group in words."""
     error, share = view.stored.count_error, view.share(cluster)
-    n = view.count(float(view.counts[cluster]), error)
+    n = brief_count(float(view.counts[cluster]), error)
     if view.has_rows:
         return view.said("size_of_rows", n=n, share=share)
     return view.said("size_exact" if error < EXACT_COUNTS else "size_of_records", n=n, share=share)
@@ -152,7 +153,7 @@ def _table(view: View) -> Markup:
         element(
             "tr",
             element("th", view.run.words(view.group(cluster)), scope="row"),
-            element("td", view.count(float(view.counts[cluster]), view.stored.count_error)),
+            element("td", brief_count(float(view.counts[cluster]), view.stored.count_error)),
             element("td", tells(view, cluster), class_="l wide"),
         )
         for cluster in range(view.n_clusters)

@@ -1,6 +1,7 @@
 """Page of a result, from the bytes of its other files."""
 
 from fastlloyd.base.markup import Child, Markup, element
+from fastlloyd.base.precision import brief_count
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.reports.page.bounds import page_of_bounds
 from fastlloyd.reports.page.cards import groups, spaced
@@ -80,7 +81,7 @@ def _head(view: View) -> list[Child]:
 
 def _total(view: View) -> Markup:
     error = view.stored.count_error * view.n_clusters**0.5
-    n = view.count(float(view.counts.sum()), error)
+    n = brief_count(float(view.counts.sum()), error)
     total = Fact.of("page_total_exact" if error < EXACT_COUNTS else "page_total", n=n)
     if view.run.plan is None or view.run.plan.simulated:
         return view.run.words(total)

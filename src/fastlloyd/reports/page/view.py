@@ -154,13 +154,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         counts = np.maximum(self.counts, 0.0)
         return float(counts[cluster] / max(counts.sum(), math.ulp(1.0)))
 
-    def count(self, number: float, error: float) -> str:
-        """Return a noisy count in words, to the first digit of its error."""
-        if error < EXACT_COUNTS:
-            return f"{number:,.0f}"
-        places = max(0, math.floor(math.log10(max(error, 1.0))))
-        return f"{max(0, round(number, -places)):,.0f}"
-
     def group(self, cluster: int) -> Fact:
         """Return the fact about the number and name of a group."""
         name = self.names.clusters.get(cluster)
@@ -178,6 +171,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             errors=self.errors,
             settled=self.settled,
             noisy_counts=self.counts,
+            count_error=self.stored.count_error,
+            names=self.names,
         )
 
     def told(self, cluster: int) -> list[Fact]:
