@@ -14,6 +14,7 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import RECORD, Unit
 from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.names import NO_NAMES, Names
+from fastlloyd.reports.telling import groups_rows
 from fastlloyd.reports.units import Units, units_of
 
 BoolArray = NDArray[np.bool_]
@@ -129,7 +130,7 @@ def _title(m: Mechanism, epsilon: float, title: str | None) -> str:
     elif m.n_clusters == 1:
         fact = Fact.of("picture_title_of_one", guarantee=guarantee)
     else:
-        name = "picture_title" if m.persons is None else "picture_title_of_rows"
+        name = "picture_title_of_rows" if groups_rows(m) else "picture_title"
         fact = Fact.of(name, n=m.n_clusters, guarantee=guarantee)
     return sentence(fact, m.unit)
 

@@ -37,6 +37,14 @@ def side(claim: Claim, units: Units) -> Fact:
     return Fact.of(names[claim.side < 0][claim.is_extreme])
 
 
+def groups_rows(m: Mechanism) -> bool:
+    """Return whether one person may have rows in several groups."""
+    if m.persons is None:
+        return False
+    is_one_record = any(feature.per_person is not None for feature in m.domain.recipe or ())
+    return not is_one_record or m.persons.max_clients > 1
+
+
 def readings(m: Mechanism) -> tuple[Fact, ...]:
     """Return facts about the values that the bars cover: clipped values, gaps, and far records."""
     return (Fact.of("reads_outside"), *_gaps(m), Fact.of(_FAR[m.far_records]))

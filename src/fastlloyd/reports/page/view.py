@@ -20,7 +20,7 @@ from fastlloyd.reports.profile import BoolArray, Centres, Claim, Profile
 from fastlloyd.reports.run_result import NAMES
 from fastlloyd.reports.stored_files import StoredFiles
 from fastlloyd.reports.stored_result import StoredResult
-from fastlloyd.reports.telling import not_settled, side
+from fastlloyd.reports.telling import groups_rows, not_settled, side
 from fastlloyd.reports.units import Units, units_of
 
 EXACT_COUNTS = 0.5  # a smaller standard error of a count hides nothing
@@ -128,12 +128,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def has_rows(self) -> bool:
         """Return whether one person may have rows in several groups."""
-        persons = self.mechanism.persons
-        if persons is None:
-            return False
-        recipe = self.mechanism.domain.recipe or ()
-        is_one_record = any(feature.per_person is not None for feature in recipe)
-        return not is_one_record or persons.max_clients > 1
+        return groups_rows(self.mechanism)
 
     @property
     def compares(self) -> bool:
