@@ -94,7 +94,7 @@ def _card(view: View, axes: list[Axis], cluster: int) -> Markup:
 def _row(view: View, axis: Axis, cluster: int, feature: int) -> Markup:
     return element(
         "tr",
-        element("th", breakable(view.features[feature]), scope="row"),
+        element("th", breakable(view.labels[feature]), scope="row"),
         element(
             "td",
             element("span", view.value(cluster, feature)),

@@ -35,9 +35,9 @@ def centre_map(view: View) -> list[Child]:
         element("h2", view.said("heading_map"), id="map"),
         element(
             "figure",
-            element("p", breakable(view.features[1]), class_="small soft") if two else None,
+            element("p", breakable(view.labels[1]), class_="small soft") if two else None,
             element("div", drawing, class_="plot two-way" if two else "plot"),
-            element("p", breakable(view.features[0]), class_="small soft below"),
+            element("p", breakable(view.labels[0]), class_="small soft below"),
             element("figcaption", view.said(caption), class_="small"),
             class_="map",
         ),

@@ -70,8 +70,10 @@ class Axis(NamedTuple):
     def _even(self, most: int) -> list[float]:
         span = self.high - self.low
         ten = 10.0 ** math.floor(math.log10(span / most))
-        step = next(ten * f for f in _STEPS if span / (ten * f) <= most + 0.5)
-        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        for step in (ten * f for f in _STEPS):
+            first, last = math.ceil(self.low / step), math.floor(self.high / step)
+            if last - first < most:
+                break
         return [number * step for number in range(first, last + 1)]
 
 

@@ -56,7 +56,7 @@ def _bounds(view: View) -> Child:
             element("td", units.text(high)),
         )
         for name, units, low, high in zip(
-            view.features, view.units, domain.lower, domain.upper, strict=True
+            view.labels, view.units, domain.lower, domain.upper, strict=True
         )
     ]
     head = [

@@ -79,7 +79,7 @@ def _panel(view: View, feature: int) -> Markup:
         Fact.of("panel_value", number=cluster, value=view.value(cluster, feature))
         for cluster in shown
     )
-    name = view.features[feature]
+    name = view.labels[feature]
     return element(
         "figure",
         element("h3", breakable(name)),
@@ -118,7 +118,7 @@ def _heat(view: View) -> list[Child]:
         for row in range(k)
     ]
     cells = [element("path", d="".join(path), class_=_shade(n)) for n, path in paths.items()]
-    names = [element("li", breakable(view.features[feature])) for feature in order]
+    names = [element("li", breakable(view.labels[feature])) for feature in order]
     size = left + width * d, top + height * k + 4
     return [
         element("h2", view.said("heading_heat")),

@@ -13,6 +13,7 @@ from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import Unit
 from fastlloyd.mechanisms.uncertainty import Status
+from fastlloyd.records.recipe import columns_of
 from fastlloyd.reports.names import Names
 from fastlloyd.reports.page.run_view import RunView
 from fastlloyd.reports.picture import Picture
@@ -77,6 +78,18 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
         return self.mechanism.domain.features
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the features for people: the labels of a recipe where it has any."""
+        domain = self.mechanism.domain
+        labels = {
+            column.name: feature.name
+            for feature in domain.recipe or ()
+            for column in columns_of((feature,))
+            if column.name == feature.key
+        }
+        return tuple(labels.get(name, name) for name in domain.features)
 
     @cached_property
     def units(self) -> tuple[Units, ...]:
