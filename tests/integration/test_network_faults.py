@@ -156,8 +156,12 @@ MAY_READ_THE_DATE = {
     "cli/commands/demo.py", "reports/plan_facts.py",
 }  # fmt: skip
 
-# the time that each event of a store carries, for people; a clock that jumps back is no fault
-TELLS_PEOPLE_THE_TIME = {"federation/store/events.py"}
+# the time that an event, a file of progress or a result carries, and how long ago that is, for
+# people; a clock that jumps back is no fault
+TELLS_PEOPLE_THE_TIME = {
+    "federation/store/events.py", "jobs/live.py", "cli/commands/status.py", "reports/run_result.py",
+    "app/children.py", "app/pages/confirm.py", "app/pages/start.py",
+}  # fmt: skip
 
 
 def test_no_deadline_and_nothing_durable_knows_what_time_of_the_day_it_is() -> None:

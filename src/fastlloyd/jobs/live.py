@@ -116,7 +116,8 @@ class LiveFile:
                 steps=before.steps + done,
                 written=now,
             )
-            if _parties(before.sight) == _parties(sight) and now - before.written < PERIOD:
+            is_soon = 0 <= now - before.written < PERIOD  # a clock may jump back
+            if is_soon and _parties(before.sight) == _parties(sight):
                 return
         self._live = live
         self._write(live)

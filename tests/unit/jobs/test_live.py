@@ -55,6 +55,11 @@ def test_a_change_of_step_or_parties_is_written_at_once_and_bytes_after_a_while(
     assert third is not None
     assert third.steps == (("joining", live.PERIOD + 1),)
     assert third.since == third.written == clock.now
+    clock.now -= 7200  # a clock that jumps back does not stop the file
+    file.see(msgspec.structs.replace(SIGHT, step="round 1 of 2", sent=9))
+    fourth = read_live(path)
+    assert fourth is not None
+    assert fourth.sight.sent == 9
     file.end("The run is over.")
     last = read_live(path)
     assert last is not None
