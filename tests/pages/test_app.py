@@ -143,3 +143,222 @@ def test_a_file_becomes_groups_and_labels_and_epsilon_is_counted_once(
     page.goto(app.address)
     visit.shot("11-start")
     visit.close()
+
+
+def small_targets(page: "Page") -> list[str]:
+    """Buttons, fields and choices that are lower than 44 px, outside running text."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll(
+             'button, .button, input[type=text], select, label.choice, summary, .ladder label')]
+           .filter(e => e.offsetParent && e.getBoundingClientRect().height < 43.5)
+           .map(e => e.outerHTML.slice(0, 80))"""
+    )
+    return found
+
+
+def unlabelled(page: "Page") -> list[str]:
+    """Fields without a label, and ids that are there twice."""
+    found: list[str] = page.evaluate(
+        """() => {
+          const fields = [...document.querySelectorAll('input:not([type=hidden]), select')];
+          const bare = fields.filter(e => !e.labels.length && !e.ariaLabel).map(e => e.outerHTML);
+          const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
+          const told = [...document.querySelectorAll('[aria-describedby]')]
+            .flatMap(e => e.getAttribute('aria-describedby').split(' '))
+            .filter(id => !document.getElementById(id));
+          return [...bare, ...ids.filter((id, n) => ids.indexOf(id) !== n), ...told];
+        }"""
+    )
+    return found
+
+
+def test_everything_works_without_scripts_on_a_phone_in_the_dark(
+    browser: "Browser", app: App, tmp_path: Path
+) -> None:
+    phone = {"width": 390, "height": 844}
+    visit = Visit(
+        browser, app, viewport=phone, java_script_enabled=False, color_scheme="dark", has_touch=True
+    )
+    page = visit.page
+    page.goto(app.address)
+    page.fill("#code", app.code)
+    page.click("button:has-text('Open')")
+    page.wait_for_selector("text=What would you like to do?")
+    page.click("text=Find groups in records of mine")
+    page.click("button:has-text('patients.csv')")
+    assert page.input_value("#path").endswith("patients.csv")
+    page.check("input[name=header][value=yes]")
+    page.click("button:has-text('Continue')")
+    page.check("input[name=unit][value=record]")
+    page.fill("#n_records", "5000")
+    page.fill("#dataset", "ward-7")
+    page.check("#is_new")
+    page.click("button:has-text('Continue')")
+    for at, (lower, upper) in enumerate(((0, 110), (10, 60), (0.2, 15))):
+        page.fill(f"#lower{at}", str(lower))
+        page.fill(f"#upper{at}", str(upper))
+    page.click("button:has-text('Continue')")
+    page.fill("#k", "3")
+    page.click("button:has-text('Show what each')")
+    page.check("input[name=epsilon][value='2']")
+    if SHOTS:
+        page.screenshot(path=f"{SHOTS}/phone-ladder.png", full_page=True)
+    page.click("button:has-text('Continue')")
+    if SHOTS:
+        page.screenshot(path=f"{SHOTS}/phone-confirm.png", full_page=True)
+    page.click("button:has-text('Spend epsilon 2 and start')")
+    for _ in range(60):
+        if page.is_visible("text=Your result"):
+            break
+        page.wait_for_timeout(500)
+        page.reload()
+    page.wait_for_selector("text=Your result")
+    assert len(HoldersLedger(tmp_path / "ledger.store").history().runs) == 1
+    visit.close()
+
+
+def test_targets_are_large_fields_are_labelled_and_nothing_is_cut_off_at_twice_the_size(
+    browser: "Browser", app: App, tmp_path: Path
+) -> None:
+    visit = Visit(browser, app, viewport={"width": 640, "height": 900})
+    page = visit.page
+    pages: list[str] = []
+    page.on("load", lambda loaded: pages.append(loaded.url))
+    to_confirm(visit, app, tmp_path, "narrow-")
+    paths = {url for url in pages if "/new/" in url} | {app.address, app.address + "ledger"}
+    for path in sorted(paths):
+        page.goto(path)
+        assert small_targets(page) == [], path
+        assert unlabelled(page) == [], path
+        assert page.locator("h1").count() == 1
+        page.evaluate("document.documentElement.style.fontSize = '200%'")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 640, path
+    visit.complaints.clear()
+    visit.close()
+
+
+def test_the_flow_goes_by_keyboard_alone(browser: "Browser", app: App, tmp_path: Path) -> None:
+    visit = Visit(browser, app)
+    page = visit.page
+    enter(page, app)
+
+    def reach(selector: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("s => document.activeElement.matches(s)", selector):
+                return
+        raise AssertionError(f"Tab does not lead to {selector}")
+
+    def send(title: str) -> None:
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"h1:has-text('{title}')")
+
+    reach("main button")
+    send("Which records?")
+    reach("#path")
+    page.keyboard.type(str(tmp_path / "patients.csv"))
+    reach("input[name=header]")
+    page.keyboard.press("Space")
+    send("Who is protected?")
+    reach("input[name=unit]")
+    page.keyboard.press("Space")
+    reach("#n_records")
+    page.keyboard.type("5000")
+    reach("#dataset")
+    page.keyboard.type("ward-7")
+    reach("#is_new")
+    page.keyboard.press("Space")
+    send("How small")
+    for at, (lower, upper) in enumerate(((0, 110), (10, 60), (0.2, 15))):
+        reach(f"#lower{at}")
+        page.keyboard.type(str(lower))
+        reach(f"#upper{at}")
+        page.keyboard.type(str(upper))
+    send("How many groups")
+    reach("#k")
+    page.keyboard.type("3")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".ladder")
+    reach("input[name=epsilon]")
+    page.keyboard.press("ArrowDown")
+    reach("button[value=on]")
+    send("Spend it?")
+    visit.close()
+
+
+def test_an_answer_that_the_app_did_not_sign_stops_the_page_for_good(
+    browser: "Browser", app: App, tmp_path: Path
+) -> None:
+    visit = Visit(browser, app)
+    page = visit.page
+    to_confirm(visit, app, tmp_path, "signed-")
+    forged = '{"said": "{\\"state\\": \\"Send me your code\\", \\"step\\": \\"\\"}", "mac": "%s"}'
+    page.route("**/live?*", lambda route: route.fulfill(body=forged % ("00" * 32)))
+    page.click("button:has-text('Spend epsilon 1 and start')")
+    page.wait_for_selector("[data-gone]:visible")
+    assert not page.is_visible("text=Send me your code")
+    assert page.locator("a[href]").count() == 0
+    visit.close()
+
+
+def test_a_killed_app_and_a_closed_browser_lose_nothing_and_spend_once(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    write_patients(tmp_path / "patients.csv", 20_000)
+    with running(tmp_path) as app:
+        visit = Visit(browser, app)
+        to_confirm(visit, app, tmp_path, "killed-")
+        app.kill()
+        with pytest.raises(Exception, match="ERR_CONNECTION_REFUSED"):
+            visit.page.goto(app.address)
+        visit.context.close()
+    with running(tmp_path) as app:
+        visit = Visit(browser, app)
+        enter(visit.page, app)
+        visit.page.click("ul a:has-text('patients.csv')")  # the draft is still there
+        visit.page.wait_for_selector("text=Spend it?")
+        visit.page.click("button:has-text('Spend epsilon 1 and start')")
+        visit.page.wait_for_selector("text=under way")
+        run = visit.page.url.rpartition("/")[2]
+        app.kill()
+        visit.page.wait_for_selector("[data-gone]:visible")
+        visit.shot("12-gone")
+        visit.context.close()
+    with running(tmp_path) as app:
+        visit = Visit(browser, app)
+        enter(visit.page, app)
+        visit.page.goto(f"{app.address}runs/{run}")
+        for _ in range(100):
+            if visit.page.is_visible("text=Your result"):
+                break
+            visit.page.wait_for_timeout(300)
+            visit.page.reload()
+        visit.page.wait_for_selector("text=Your result")
+        visit.page.goto(f"{app.address}new/{run}/confirm")  # a second press leads to the same run
+        visit.page.wait_for_selector("text=Your result")
+        visit.close()
+    assert len(HoldersLedger(tmp_path / "ledger.store").history().runs) == 1
+
+
+def test_what_another_tab_or_program_changed_is_not_started(
+    browser: "Browser", app: App, tmp_path: Path
+) -> None:
+    visit = Visit(browser, app)
+    page = visit.page
+    to_confirm(visit, app, tmp_path, "tabs-")
+    other = visit.context.new_page()
+    other.goto(page.url.replace("confirm", "privacy"))
+    other.fill("#k", "3")
+    other.click("button:has-text('Show')")
+    other.check("input[name=epsilon][value='5']")
+    other.click("button:has-text('Continue')")
+    other.wait_for_selector("text=Spend it?")
+    page.click("button:has-text('Spend epsilon 1 and start')")
+    page.wait_for_selector("text=Another page changed the answers")
+    text = (tmp_path / "patients.csv").read_text()
+    (tmp_path / "patients.csv").write_text(text)
+    page.click("button:has-text('Spend epsilon 5 and start')")
+    page.wait_for_selector("[role=alert] >> text=confirm")
+    visit.shot("13-replaced")
+    assert not (tmp_path / "ledger.store").exists()
+    visit.close()

@@ -34,7 +34,9 @@ async def show(site: Site, request: Request) -> Response:
     answers = site.drafts.load(name)
     if before := missing_step(answers, "privacy"):
         return go(f"/new/{name}/{before}")
-    given = {"k": str(answers.get("k", "")), "epsilon": "", "other": ""}
+    epsilon = f"{answers['epsilon']:g}" if "epsilon" in answers else ""
+    other = "" if epsilon in {f"{each:g}" for each in EPSILONS} else epsilon
+    given = {"k": str(answers.get("k", "")), "epsilon": epsilon, "other": other}
     return await _page(site, name, answers, given)
 
 

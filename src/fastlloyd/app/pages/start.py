@@ -8,7 +8,7 @@ from starlette.responses import Response
 from fastlloyd.app.children import RunState
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import form, h, page
-from fastlloyd.app.site import Site, beside, door_of, go
+from fastlloyd.app.site import Site, beside, door_of, go, missing_step
 from fastlloyd.base.markup import Markup
 from fastlloyd.errors import FastLloydError
 
@@ -28,7 +28,7 @@ async def show(site: Site, request: Request) -> Response:
         return _asking()
     runs = await beside(_runs, site)
     drafts = [
-        h("li", h("a", draft.get("path", "a draft"), href=f"/new/{name}/{_next(draft)}"))
+        h("li", h("a", draft.get("path", "a draft"), href=f"/new/{name}/{missing_step(draft, 'confirm') or 'confirm'}"))
         for name, draft in site.drafts.recent()[:SHOWN]
         if draft.get("done") and not site.runs.is_begun(name)
     ]
@@ -51,11 +51,6 @@ async def show(site: Site, request: Request) -> Response:
         [h("h2", "Not finished"), h("ul", drafts)] if drafts else None,
         here="/",
     )
-
-
-def _next(draft: dict[str, object]) -> str:
-    done = draft.get("done")
-    return str(done[-1]) if isinstance(done, list) and done else "file"
 
 
 def _runs(site: Site) -> Markup | None:
