@@ -18,22 +18,12 @@ from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.jobs.settings import Columns, clustering_settings, stated_domain
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.uncertainty import Verdict
 from fastlloyd.records.recipe.recipe import Recipe
-from fastlloyd.reports.bars import bars_of
+from fastlloyd.reports.bars import Bar, bars_of
 from fastlloyd.reports.certainty import Odds
 
 EPSILONS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-class ExpectedPicture(NamedTuple):
-    """Expected picture of a result.
-
-    verdict : "clear", "blurred" or "mostly noise", about the noise.
-    off : for each feature, its name and the bar that the result will probably show, in words.
-    """
-
-    verdict: str
-    off: Sequence[tuple[str, str]]
 
 
 class Rung(NamedTuple):
@@ -42,7 +32,8 @@ class Rung(NamedTuple):
     epsilon : the choice.
     average : right guesses of 100 about one record or person, on average, rounded up.
     at_most : right guesses of 100 after the most telling result, short of delta, rounded up.
-    picture : expected picture.
+    verdict : expected effect of the noise.
+    bars : half of the interval that the result will probably show, for each feature.
     accounts : accounts of the data set after the run.
     refusal : sentence with which the ledger refuses the run, or "".
     """
@@ -50,14 +41,15 @@ class Rung(NamedTuple):
     epsilon: float
     average: int
     at_most: int
-    picture: ExpectedPicture
+    verdict: Verdict
+    bars: tuple[Bar, ...]
     accounts: tuple[Account, ...]
     refusal: str = ""
 
     @property
     def is_clear(self) -> bool:
         """Return whether the picture is expected to be clear."""
-        return self.picture.verdict == "clear"
+        return self.verdict is Verdict.CLEAR
 
     @property
     def left(self) -> float | None:
@@ -88,12 +80,11 @@ def rungs(
 def _rung(
     recipe: Recipe, choices: ClusteringChoices, account: BudgetAccount, epsilon: float
 ) -> Rung:
-    names = [column.name for column in recipe.columns]
-    domain = stated_domain(choices, Columns.of(names))
+    domain = stated_domain(choices, Columns.of([column.name for column in recipe.columns]))
     fields = {**choices.__dict__, "epsilon": epsilon}
     settings = clustering_settings(ClusteringChoices(**fields), domain, choices.cap or 0)
     mechanism: Mechanism = design(settings)
-    odds = Odds.of_run(mechanism)
+    odds, forecast = Odds.of_run(mechanism), Forecast.of(mechanism)
     accounts, refusal = tuple[Account, ...](), ""
     try:
         accounts = account.balance(account.bill(mechanism))
@@ -103,17 +94,11 @@ def _rung(
         epsilon,
         _up(odds.right_guesses()),
         _up(odds.certainty(0.5)),
-        picture(mechanism),
+        forecast.verdict,
+        bars_of(domain, forecast.bar),
         accounts,
         refusal,
     )
-
-
-def picture(mechanism: Mechanism) -> ExpectedPicture:
-    """Return the expected picture of a mechanism's result."""
-    forecast = Forecast.of(mechanism)
-    bars = bars_of(mechanism.domain, forecast.bar)
-    return ExpectedPicture(forecast.verdict.value, [(bar.feature, bar.text) for bar in bars])
 
 
 def _up(share: float) -> int:

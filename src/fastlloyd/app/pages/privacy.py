@@ -12,18 +12,20 @@ from fastlloyd.app.frame import elsewhere, fault_at, h, page, text_field
 from fastlloyd.app.ladder import EPSILONS, Rung, rungs
 from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
 from fastlloyd.base.markup import Markup
+from fastlloyd.base.precision import rounded_up
 from fastlloyd.base.problems import Faults
 from fastlloyd.errors import FastLloydError
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.jobs.recipe_choices import choices_of
 from fastlloyd.jobs.settings import check_clustering
+from fastlloyd.mechanisms.uncertainty import Verdict
 from fastlloyd.reports.accounts import down
 
 _MOST = 1000
 _SAYS = {
-    "clear": "noise hardly matters",
-    "blurred": "noise blurs the picture",
-    "mostly noise": "mostly noise",
+    Verdict.CLEAR: "noise hardly matters",
+    Verdict.BLURRED: "noise blurs the picture",
+    Verdict.MOSTLY_NOISE: "mostly noise",
 }
 OTHER = "other"
 
@@ -122,7 +124,7 @@ def _choices(
         "epsilon",
         f"right guesses whether one {who} is in the data, of 100 (50 without the result)",
         "noise in the picture",
-        "how far off a typical centre is",
+        "how far off a centre may be",
         "left in the ledger afterwards",
     )
     ends = (
@@ -186,9 +188,9 @@ def _row(
         value,
     )
     mark = h("span", "smallest with a clear picture", class_="mark") if is_first_clear else None
-    off = [h("div", f"{name}: {text}") for name, text in rung.picture.off]
+    off = [h("div", f"{bar.feature}: {bar.text}") for bar in rung.bars]
     left = "your ledger refuses this" if rung.refusal else _left(rung)
-    said = _SAYS[rung.picture.verdict]
+    said = _SAYS[rung.verdict]
     if is_dull:
         said = f"{said}; more epsilon buys little"
     odds = f"{rung.average} on average, at most {rung.at_most}"
@@ -211,7 +213,10 @@ def _more(off: list[Markup]) -> Markup | None:
 
 def _left(rung: Rung) -> str:
     if rung.left is None:
-        return "no limit is set"
+        spent = max((each.epsilon for each in rung.accounts), default=rung.epsilon)
+        if not math.isfinite(spent):
+            return "no limit is set"
+        return f"no limit is set; epsilon {rounded_up(spent)} spent in all"
     return f"{down(rung.left)} for one more run" if rung.left > 0 else "nothing"
 
 

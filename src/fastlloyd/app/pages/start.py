@@ -28,7 +28,14 @@ async def show(site: Site, request: Request) -> Response:
         return _asking()
     runs = await beside(_runs, site)
     drafts = [
-        h("li", h("a", draft.get("path", "a draft"), href=f"/new/{name}/{missing_step(draft, 'confirm') or 'confirm'}"))
+        h(
+            "li",
+            h(
+                "a",
+                draft.get("path", "a draft"),
+                href=f"/new/{name}/{missing_step(draft, 'confirm') or 'confirm'}",
+            ),
+        )
         for name, draft in site.drafts.recent()[:SHOWN]
         if draft.get("done") and not site.runs.is_begun(name)
     ]
@@ -45,6 +52,13 @@ async def show(site: Site, request: Request) -> Response:
             "p",
             "The app reads a file on this machine and asks a few questions. Nothing is spent before"
             " you have seen what it is and confirmed.",
+            class_="soft",
+        ),
+        h(
+            "p",
+            "Taking part in a study with others is done on the command line: ",
+            h("code", "fastlloyd help join"),
+            ".",
             class_="soft",
         ),
         [h("h2", "Your runs"), runs] if runs else None,
