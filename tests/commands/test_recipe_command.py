@@ -127,6 +127,7 @@ def test_a_form_has_the_columns_and_no_cell_and_cannot_be_used_before_it_is_fill
         "header": "yes",
     }  # fmt: skip
     assert parsed["features"]["CRP (mg/l)"]["below"] == "bound"
+    assert {each["per_person"] for each in parsed["features"].values()} == {"mean"}
     refused(fastlloyd("recipe", "check", "form.toml", "hospital.csv"), "n_records", "LOWER")
     refused(fastlloyd("recipe", "new", "hospital.csv", "--out", "form.toml"), "form.toml")
     assert fastlloyd("recipe", "new", "hospital.csv", "--out", "form.toml", "--force").code == 0

@@ -37,7 +37,8 @@ n_records = "NUMBER"        # a public round number that is surely not exceeded
 n_clusters = "NUMBER"
 """
 _PERSONS = """\
-unit = "person"             # a person with all rows; remove this line to protect single rows
+unit = "person"             # a person with all rows; to protect single rows remove this line and
+                            # the lines per_person
 unit_name = "person"        # such as patient
 n_records = "NUMBER"        # a public round number of persons that is surely not exceeded
 
@@ -49,7 +50,11 @@ n_clusters = "NUMBER"
 def template(look: Look) -> str:
     """Return a recipe with blanks for the columns of a file."""
     ids = next((column.name for column in look.columns if column.kind is CellKind.ID), None)
-    features = "".join(_feature(column) for column in look.columns if column.name != ids)
+    features = "".join(
+        _feature(column, of_persons=ids is not None)
+        for column in look.columns
+        if column.name != ids
+    )
     return _ABOUT + (_RECORDS if ids is None else _PERSONS) + features + "\n" + here_text(look, ids)
 
 
@@ -73,9 +78,16 @@ def _line(name: str, value: object) -> str:
     return tomli_w.dumps({name: value})
 
 
-def _feature(column: ColumnLook) -> str:
-    """Return the table of one column, as a comment if a program cannot say what it is for."""
+def _feature(column: ColumnLook, *, of_persons: bool) -> str:
+    """Return the table of one column, as a comment if a program cannot say what it is for.
+
+    of_persons : whether the rows of a person become one record.
+    """
     body = "".join(_BODIES[column.kind](column))
+    if of_persons and column.kind is not CellKind.ID:
+        body += (
+            'per_person = "mean"         # of a person\'s rows; or "first" or "last" by a date\n'
+        )
     if column.has_gaps and column.kind in (CellKind.NUMBER, CellKind.LIMIT):
         body += 'missing = "middle"          # for gaps: a number, "middle", "drop" or "refuse"\n'
     if column.has_words:
@@ -106,6 +118,7 @@ def _text(_column: ColumnLook) -> Iterator[str]:
     yield 'categories = ["FIRST", "SECOND"]    # a column of 0 and 1 for each, or:\n'
     yield "# values = { FIRST = 0, SECOND = 1 }\n"
     yield 'other = "none"              # any other text: "none", "missing" or "refuse"\n'
+    yield "# weight = 0.2              # if another text should count less than a full range\n"
 
 
 def _ids(_column: ColumnLook) -> Iterator[str]:
