@@ -251,6 +251,37 @@ def test_three_sites_that_write_in_three_ways_have_the_records_of_the_one_table(
     assert sorted(together) == sorted(records("hospital.csv", RECIPE))
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fit", "rows.csv"),
+        ("simulate", "rows.csv", "--clients", "2"),
+        ("plan", "new", "--simulation", "--client", "a:9", "--client", "b:9"),
+    ],
+)
+def test_rows_are_put_together_only_if_persons_are_protected(
+    fastlloyd: Command, here: Path, command: tuple[str, ...]
+) -> None:
+    (here / "rows.csv").write_text("id,age,note\n1,30,a\n1,40,a\n2,50,b\n")
+    features = {"age": {"bounds": [0, 99], "per_person": "mean"}}
+    tables = {"privacy": {"n_records": 20}, "clustering": {"n_clusters": 2}, "features": features}
+    (here / "rows.toml").write_text(tomli_w.dumps({**tables, "here": {"unit_column": "id"}}))
+    ran = fastlloyd(*command, "--recipe", "rows.toml", "--out", "out.toml")
+    refused(ran, "per_person")
+    assert not (here / "out.toml").exists()
+
+
+def test_a_word_for_a_gap_may_have_a_comma(fastlloyd: Command, here: Path) -> None:
+    (here / "rows.csv").write_text('age,z\n30,1\n"k,A.",1\n"k",1\n')
+    tables = {
+        "features": {"age": {"bounds": [0, 99], "missing": 30}, "z": {"bounds": [0, 9]}},
+        "here": {"missing_words": ["k,A."], "separator": ","},
+    }
+    (here / "rows.toml").write_text(tomli_w.dumps(tables))
+    fit = ("fit", "rows.csv", "--recipe", "rows.toml", "-k", "2", "--n-records", "9", "--out", "o")
+    refused(fastlloyd(*fit), "line 4")
+
+
 def test_a_forecast_takes_its_numbers_from_a_recipe(fastlloyd: Command) -> None:
     ran = fastlloyd("advise", "--recipe", RECIPE, "--json", "--epsilons", "1")
     stated = fastlloyd(

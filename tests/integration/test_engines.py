@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.errors import DataError, EngineError
 from fastlloyd.jobs.engines import engine
@@ -34,6 +34,8 @@ from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.records import Missing, open_records
+from fastlloyd.records.recipe import Recipe
+from fastlloyd.records.recipe.rows import Using
 from fastlloyd.testing import SeededNoise
 from record_files import SECRET, pa, pq
 
@@ -73,6 +75,35 @@ def far(
     return EngineRecords.of_files(
         open_records(folder, missing=missing), DOMAIN, Outside.CLIP, workers, **given
     )
+
+
+def test_workers_apply_a_recipe_as_one_process_does(tmp_path: Path, workers: Engine) -> None:
+    features = {
+        "crp": {"bounds": [0.3, 400], "transform": "log", "below": "bound", "missing": "drop"},
+        "ward": {"categories": ["a", "b"], "other": "none", "missing": "none"},
+        "day": {"date": "%d.%m.%Y", "bounds": ["2023-01-01", "2023-12-31"], "missing": "middle"},
+    }
+    using = Using(features=Recipe.of({"features": features}).features)
+    for i in range(3):
+        rows = (f"{j / 7};{'abc'[j % 3]};{1 + j % 28}.{1 + i}.2023" for j in range(1, 300))
+        text = "\n".join(["crp;ward;day", "<0.3;;", ";a;1.1.2023", *rows, ""])
+        (tmp_path / f"{i}.csv").write_text(text)
+    domain = Domain.of_recipe(using.features, scaling=Scaling.PER_FEATURE)
+    file = open_records(tmp_path, recipe=using)
+    records = EngineRecords.of_files(file, domain, Outside.CLIP, workers)
+    rows_here = GridRecords(file, domain, Outside.CLIP, source="here")
+    expected = sum(np.sum(block, axis=0) for block in rows_here)
+    assert np.array_equal(records.total(Total(shape=(4,)))[0], expected)
+    assert records.dropped == 3
+
+
+class Total(NamedTuple):
+    """Exact sum of grid points."""
+
+    shape: tuple[int, ...]
+
+    def evaluate(self, X: Any, _first: int, /) -> Any:
+        return X.sum(axis=0, dtype=np.int64)
 
 
 def question() -> Any:

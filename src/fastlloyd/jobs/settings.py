@@ -39,6 +39,8 @@ from fastlloyd.records.bounds import (
     given_bounds,
     parse_bounds,
 )
+from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
+from fastlloyd.records.recipe.rows import Using
 from fastlloyd.records.recipe.together import columns_of
 
 S = TypeVar("S", bound=Source)
@@ -295,13 +297,27 @@ def domain_of(choices: ClusteringChoices, source: Source, leaks: list[str]) -> D
 def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
     """Return the domain with the stated bounds, or a placeholder if bounds are still to be found.
 
-    Raises DataError or PlanError if the bounds cannot be used.
+    Raises DataError or PlanError if the bounds cannot be used, or if a recipe puts the rows of a
+    person together and single records are protected: one row more would replace a record.
     """
+    for stated in choices.stated.values():
+        if isinstance(stated, RecipeFeatures) and choices.persons is None:
+            _refuse_per_person(Using(features=stated.features))
     if choices.value_range is not None:
         return placeholder(outer_of(choices.value_range, named), **choices.grid)
     if isinstance(choices.bounds, RecipeFeatures):
         return Domain.of_recipe(choices.bounds.features, **choices.grid)
     return Domain.of_bounds(named.columns, *ends_of(choices.bounds, named), **choices.grid)
+
+
+def _refuse_per_person(using: Using) -> None:
+    if using.is_per_person:
+        raise PlanError(
+            "the recipe has per_person, which makes one record of all rows of a person, so persons"
+            ' must be protected; write unit = "person" in [privacy]',
+            code=UNUSABLE_RECIPE,
+            field="unit",
+        )
 
 
 def outer_of(value_range: StatedBounds | None, named: Named) -> Domain:

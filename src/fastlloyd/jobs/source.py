@@ -194,8 +194,8 @@ class FileSource:
             )
         if self.unit_column is None:
             raise PlanError(
-                "the recipe has per_person, which needs the ids of the persons; name the column"
-                " of the ids as unit_column in the section [here] of the recipe, or pass"
+                "the recipe has per_person, which needs the ids of the persons; write unit ="
+                ' "person" in [privacy] and the name of their column in [here], or pass'
                 " --unit-column",
                 field="unit_column",
             )
