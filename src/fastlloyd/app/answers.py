@@ -89,6 +89,8 @@ def tables(answers: Answers) -> dict[str, Any]:
             name: list(value) if isinstance(value := stated[name], tuple) else value
             for name in layout.stated
         }
+        if words := answers.get("missing_words"):
+            here["missing_words"] = list(words)
     features = {
         each.name: answers["features"][each.name]
         for each in chosen(answers)

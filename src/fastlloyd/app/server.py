@@ -60,6 +60,7 @@ _POST: Final[dict[str, Answer]] = {
     "/new/{name}/bounds": bounds.take,
     "/new/{name}/privacy": privacy.take,
     "/new/{name}/confirm": confirm.take,
+    "/new/{name}/count": confirm.count,
     "/runs/{name}/labels": run.labels,
     "/runs/{name}/again": run.again,
 }

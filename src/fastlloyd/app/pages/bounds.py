@@ -20,7 +20,7 @@ from fastlloyd.app.frame import (
 )
 from fastlloyd.app.site import Site, answered, go, id_of, missing_step, steps
 from fastlloyd.base.markup import Markup
-from fastlloyd.base.names import split_list
+from fastlloyd.base.names import listing, split_list
 from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
 
 _GAPS = (
@@ -78,11 +78,27 @@ def _page(
                 _column(at, each, given, faults, decimal(answers))
                 for at, each in enumerate(chosen(answers))
             ],
+            _words(answers, given, faults),
             back=f"/new/{name}/protect",
         ),
         elsewhere("fastlloyd recipe explain recipe.toml", "fastlloyd.Recipe.load('recipe.toml')"),
         faults=faults,
         steps=steps(name, answers, "bounds"),
+    )
+
+
+def _words(answers: Answers, given: Given, faults: tuple[FieldFault, ...]) -> Markup | None:
+    """Return the field for words that mean an empty cell, or None for a file that is no text."""
+    if not answers.get("layout"):
+        return None
+    found = [each.name for each in chosen(answers) if each.has_words]
+    hint = f" Some cells of {listing(found)} are words." if found else ""
+    return text_field(
+        "words",
+        "Words that mean an empty cell, as a, b",
+        given.get("words", ""),
+        faults,
+        hint=f"Besides an empty cell, NA, NaN, null and ?.{hint}",
     )
 
 
@@ -170,15 +186,17 @@ async def take(site: Site, request: Request) -> Response:
     used = chosen(answers)
     given = {
         f"{field}{at}": form_.text(f"{field}{at}") for at in range(len(used)) for field in _FIELDS
-    } | {"rows": form_.text("rows")}
+    } | {"rows": form_.text("rows"), "words": form_.text("words")}
     faults, features = list[FieldFault](), dict[str, Any]()
     if answers.get("unit") == "person" and given["rows"] not in ("mean", "each"):
         faults.append(FieldFault("rows", "Say how the rows of one person are used."))
     for at, each in enumerate(used):
         features[each.name] = _feature(at, each, given, decimal(answers), faults)
-    made = answers | {"features": features, "given_bounds": given}
+    words = [text.strip() for text in split_list(given["words"]) if text.strip()]
+    made = answers | {"features": features, "given_bounds": given, "missing_words": words}
     if not faults:
-        faults += faults_in(lambda: recipe(made), dict(_places(used)))
+        places = {**dict(_places(used)), "here.missing_words": "words"}
+        faults += faults_in(lambda: recipe(made), places)
     if faults:
         return _page(name, answers, given, tuple(faults))
     site.drafts.save(name, answered(made, "bounds"))

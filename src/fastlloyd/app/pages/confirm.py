@@ -11,18 +11,23 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from fastlloyd.app.answers import FieldFault, faults_in, recipe, request
+from fastlloyd.app.checking import FileCheck, checked_in_a_process
 from fastlloyd.app.drafts import Answers, now, shown_as
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import elsewhere, form, h, page, text_field
 from fastlloyd.app.pages import start
 from fastlloyd.app.site import Site, answered, beside, door_of, go, id_of, missing_step, steps
 from fastlloyd.base.files import check_destination
+from fastlloyd.base.markup import Child, Markup
+from fastlloyd.base.names import listing
 from fastlloyd.errors import FastLloydError, OutputError
 from fastlloyd.federation.store.noted import DataFiles
 from fastlloyd.jobs.data_files import files_of
+from fastlloyd.jobs.recipe_check import FeatureCounts
 from fastlloyd.mechanisms.persons import Unit, unit
 
 _LONGEST = 40  # characters of the data's name
+MANY_OUTSIDE = 0.05  # of the values of a column
 
 
 async def show(site: Site, request_: Request) -> Response:
@@ -43,7 +48,11 @@ def _proposed(site: Site, answers: Answers) -> str:
 
 
 async def _page(
-    name: str, answers: Answers, out: str, faults: tuple[FieldFault, ...] = ()
+    name: str,
+    answers: Answers,
+    out: str,
+    faults: tuple[FieldFault, ...] = (),
+    counts: Child = None,
 ) -> Response:
     files = msgspec.convert(answers["files"], DataFiles)
     is_same = await beside(files_of, answers["path"]) == files
@@ -90,11 +99,73 @@ async def _page(
             label=f"Spend epsilon {epsilon} and start",
             back=f"/new/{name}/privacy",
         ),
+        h("h2", "For you only"),
+        counts
+        or h(
+            "form",
+            h(
+                "p",
+                "How many cells are empty, unknown or outside the bounds? The counts are exact.",
+            ),
+            h("button", "Count in the file (nothing is spent)", class_="second"),
+            method="post",
+            action=f"/new/{name}/count",
+        ),
         h("p", h("a", "The recipe of this run", href=f"/new/{name}/recipe.toml")),
         elsewhere(command, python),
         faults=faults,
         steps=steps(name, answers, "confirm"),
     )
+
+
+def _counted(found: FileCheck) -> Markup:
+    """Return the counts of a file as a table, with a question about columns with many values
+    outside their bounds.
+    """
+    if found.counts is None:
+        return h("p", found.fault, class_="warn", role="status")
+    rows = found.counts.features.items()
+    many = [key for key, each in rows if each.outside > MANY_OUTSIDE * found.counts.n_rows]
+    heads = ("feature", "empty cells", "unknown texts", "outside the bounds")
+    table = h(
+        "table",
+        h("caption", f"{found.counts.n_rows:,} rows. Exact numbers: tell them to no one."),
+        h("thead", h("tr", [h("th", text, scope="col") for text in heads])),
+        h(
+            "tbody",
+            [
+                h("tr", h("th", key, scope="row"), [h("td", f"{n:,}") for n in _numbers(each)])
+                for key, each in rows
+            ],
+        ),
+    )
+    asked = (
+        h(
+            "p",
+            f"More than {MANY_OUTSIDE:.0%} of the values of {listing(many)} are outside the bounds"
+            " and count as the bound. Are the bounds what is known without the file? Do not choose"
+            " bounds by these counts.",
+            class_="warn",
+        )
+        if many
+        else None
+    )
+    return h("div", h("div", table, class_="scroll"), asked, role="status")
+
+
+def _numbers(each: FeatureCounts) -> tuple[int, int, int]:
+    return each.missing, each.unknown, each.outside
+
+
+async def count(site: Site, request_: Request) -> Response:
+    """Count in the file what the recipe does with it, for its owner."""
+    name = id_of(request_)
+    answers = site.drafts.load(name)
+    if before := missing_step(answers, "confirm"):
+        return go(f"/new/{name}/{before}")
+    out = _proposed(site, answers)
+    found = await beside(checked_in_a_process, request(name, answers, out, None))
+    return await _page(name, answers, out, counts=_counted(found))
 
 
 def _unit_of(answers: Answers) -> Unit:

@@ -128,7 +128,11 @@ def _choices(
         "left in the ledger afterwards",
     )
     ends = (
-        h("p", f"Your ledger allows none of these on {dataset}.", class_="warn")
+        h(
+            "p",
+            f"Your ledger allows none of these on {dataset}: {ladder[0].refusal}.",
+            class_="warn",
+        )
         if not allowed
         else None
     )

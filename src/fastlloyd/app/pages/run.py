@@ -40,6 +40,7 @@ _KEPT: Final = (
     "dataset",
     "features",
     "given_bounds",
+    "missing_words",
     "k",
 )
 _SAID: Final = {

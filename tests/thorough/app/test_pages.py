@@ -1,0 +1,203 @@
+"""Pages of the app: faults at their fields, the recipe of the answers, and what may be spent."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra app")
+
+from app_pages import Guest, Page
+from app_process import write_patients
+from clone import ROOT
+from fastlloyd.app.door import IDLE_SECONDS
+from fastlloyd.federation.holder import HoldersLedger
+from fastlloyd.federation.store.events import LimitSet
+
+PROTECT = {"unit": "record", "n_records": "5,000", "dataset": "ward-7", "is_new": "yes"}
+BOUNDS = {
+    "lower0": "0",
+    "upper0": "110",
+    "lower1": "10",
+    "upper1": "60",
+    "lower2": "0.2",
+    "upper2": "15",
+}
+COLUMNS = ["age", "bmi", "creatinine"]
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> Guest:
+    write_patients(tmp_path / "patients.csv", 300)
+    return Guest(tmp_path)
+
+
+def chosen(guest: Guest) -> str:
+    """Begin a draft with a file."""
+    at = guest.begin()
+    path = str(guest.site.results / "patients.csv")
+    assert "Who is protected?" in guest.answer(at, "file", path=path, header="yes").text
+    return at
+
+
+def confirmed(guest: Guest, **changed: str) -> tuple[str, Page]:
+    """Answer everything. Return the beginning of the paths, and the last page."""
+    at = chosen(guest)
+    guest.answer(at, "protect", chosen=COLUMNS, **PROTECT | changed)
+    guest.answer(at, "bounds", **BOUNDS)
+    page = guest.answer(at, "privacy", k="3", epsilon="1", go="on")
+    assert "Spend it?" in page.text, page.summed_up
+    return at, page
+
+
+def shown(page: Page) -> dict[str, str]:
+    """What the last page sends back."""
+    before, _, rest = page.text.partition('name="shown" value="')
+    assert before
+    folder = page.text.partition('id="out" name="out" value="')[2].partition('"')[0]
+    return {"shown": rest.partition('"')[0], "out": folder, "purpose": ""}
+
+
+def test_all_faults_of_a_page_are_told_at_once_and_at_their_fields(guest: Guest) -> None:
+    at = guest.begin()
+    page = guest.answer(at, "file")
+    assert page.faults.keys() == {"path", "header"}
+    at = chosen(guest)
+    page = guest.answer(at, "protect", unit="person", id="", who="patients", n_records="many")
+    assert page.faults.keys() == {"id", "who", "n_records", "chosen", "dataset"}
+    assert len(page.summed_up) == 5
+    page = guest.answer(at, "protect", chosen=COLUMNS, **PROTECT | {"is_new": ""})
+    assert page.faults.keys() == {"is_new"}
+    guest.answer(at, "protect", chosen=COLUMNS, **PROTECT)
+    page = guest.answer(at, "bounds", **BOUNDS | {"lower0": "1,5", "upper1": "", "lower2": "16"})
+    assert page.faults.keys() == {"lower0", "upper1", "lower2"}
+    assert "decimal point" in page.faults["lower0"]
+    page = guest.answer(at, "bounds", **BOUNDS | {"lower0": "-1", "scale0": "log"})
+    assert page.faults.keys() <= {"lower0", "scale0"}
+    assert page.faults
+    guest.answer(at, "bounds", **BOUNDS)
+    assert guest.answer(at, "privacy", k="none").faults.keys() == {"k"}
+    page = guest.answer(at, "privacy", k="3", go="on")
+    assert page.faults.keys() == {"epsilon"}
+    assert "checked" not in page.text  # nothing is chosen for anybody
+
+
+def test_no_step_can_be_left_out(guest: Guest) -> None:
+    at = guest.begin()
+    for step in ("protect", "bounds", "privacy", "confirm"):
+        assert guest.get(f"{at}/{step}").headers["location"] == f"{at}/file"
+    assert guest.post(f"{at}/confirm").headers["location"] == f"{at}/file"
+    at = chosen(guest)
+    assert guest.post(f"{at}/confirm").headers["location"] == f"{at}/protect"
+    assert guest.site.runs.names() == []
+
+
+def test_the_ladder_marks_the_smallest_clear_choice_and_ends_at_the_limit(guest: Guest) -> None:
+    ledger = HoldersLedger(guest.site.results / "l.store")
+    with ledger.opened(new=True) as store:
+        store.append([LimitSet(dataset="ward-7", epsilon=1.5, delta=1e-6)])
+    at = chosen(guest)
+    guest.answer(at, "protect", chosen=COLUMNS, **PROTECT | {"is_new": ""})
+    guest.answer(at, "bounds", **BOUNDS)
+    page = guest.answer(at, "privacy", k="3", go="look")
+    assert page.text.count("smallest with a clear picture") <= 1
+    assert page.text.count("your ledger refuses this") == 2  # 2 and 5
+    assert page.text.count(" disabled") == 2
+    assert "for one more run" in page.text
+    assert "Spend it?" not in guest.answer(at, "privacy", k="3", epsilon="", go="on").text
+
+
+def test_what_is_confirmed_is_what_is_started_and_only_once(guest: Guest) -> None:
+    started = list[Any]()
+    guest.site.runs.start = started.append  # type: ignore[method-assign]
+    at, page = confirmed(guest)
+    sent = shown(page)
+    assert guest.answer(at, "confirm", **sent | {"shown": "0" * 64}).summed_up
+    assert guest.answer(at, "confirm", **sent | {"out": "result"}).faults.keys() == {"out"}
+    taken = guest.site.results / "taken"
+    taken.mkdir()
+    (taken / "x").write_text("")
+    assert guest.answer(at, "confirm", **sent | {"out": str(taken)}).faults.keys() == {"out"}
+    assert started == []
+    assert guest.post(f"{at}/confirm", **sent).status == 303
+    (file,) = started
+    assert file.run_id == at.rpartition("/")[2]
+    assert file.records == str(guest.site.results / "patients.csv")
+    assert file.out == sent["out"]
+    assert "epsilon = 1.0" in file.recipe
+    assert file.new_dataset
+
+
+def test_after_a_long_pause_the_code_is_asked_for_before_anything_is_spent(guest: Guest) -> None:
+    started = list[Any]()
+    guest.site.runs.start = started.append  # type: ignore[method-assign]
+    at, page = confirmed(guest)
+    guest.now += IDLE_SECONDS
+    page = guest.get(f"{at}/confirm")
+    refused = guest.post(f"{at}/confirm", **shown(page))
+    assert refused.status == 403
+    assert "Are you still there?" in refused.text
+    assert guest.said[0] not in refused.text
+    assert started == []
+    guest.enter(guest.said[0])
+    assert guest.post(f"{at}/confirm", **shown(page)).status == 303
+    assert len(started) == 1
+
+
+def test_the_owner_sees_exact_counts_once_and_they_are_kept_nowhere(guest: Guest) -> None:
+    at, _ = confirmed(guest)
+    page = guest.post(f"{at}/count")
+    assert "300 rows" in page.text
+    assert "outside the bounds" in page.text
+    kept = b"".join(each.read_bytes() for each in guest.site.drafts.folder.iterdir())
+    assert b"300 rows" not in kept
+    assert b"outside" not in kept
+
+
+def test_names_of_columns_and_files_cannot_become_markup(tmp_path: Path) -> None:
+    file = tmp_path / "<script>alert(1)&.csv"
+    rows = "".join(f"{n},{n % 7}\n" for n in range(60))
+    file.write_text('"<img src=x onerror=alert(1)>","a&b"\n' + rows)
+    guest = Guest(tmp_path)
+    at = guest.begin()
+    page = guest.get(f"{at}/file")
+    assert "<script>alert" not in page.text
+    page = guest.answer(at, "file", path=str(file), header="yes")
+    assert "&lt;img src=x" in page.text
+    assert "<img" not in page.text
+
+
+def test_the_table_of_a_hospital_is_read_with_its_commas_words_and_limits(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, ROOT / "examples/hospital/make_table.py"], cwd=tmp_path, check=True
+    )
+    guest = Guest(tmp_path)
+    at = guest.begin()
+    page = guest.answer(at, "file", path=str(tmp_path / "hospital.csv"), header="yes")
+    with (tmp_path / "hospital.csv").open(encoding="cp1252", newline="") as opened:
+        names = next(csv.reader(opened, delimiter=";"))
+    assert all(name in page.text for name in names), page.summed_up
+    used = ["Alter", "Kreatinin (mg/dl)", "CRP (mg/l)", "Geschlecht"]
+    fields = PROTECT | {"unit": "person", "id": "Patienten-ID", "who": "patient"}
+    guest.answer(at, "protect", chosen=used, **fields)
+    order = [name for name in names if name in used]
+    given = {"rows": "mean", "words": "k.A., -"}
+    ends = {"Alter": ("0", "110"), "Kreatinin (mg/dl)": ("0,2", "15"), "CRP (mg/l)": ("0,3", "400")}
+    for number, name in enumerate(order):
+        if name in ends:
+            given |= {f"lower{number}": ends[name][0], f"upper{number}": ends[name][1]}
+            given |= {f"missing{number}": "middle", f"below{number}": "bound"}
+        else:
+            given |= {f"texts{number}": "m, w"}
+    page = guest.answer(at, "bounds", **given)
+    assert "How many groups" in page.text, page.summed_up
+    page = guest.answer(at, "privacy", k="3", epsilon="1", go="on")
+    assert "Spend it?" in page.text, page.summed_up
+    page = guest.post(f"{at}/count")
+    assert "rows. Exact numbers" in page.text, page.text
+    recipe = guest.get(f"{at}/recipe.toml").text
+    assert "bounds = [\n    0.2,\n    15.0,\n]" in recipe
+    assert 'missing_words = [\n    "k.A.",\n    "-",\n]' in recipe
