@@ -203,7 +203,7 @@ def measured(value: float, error: float) -> str:
 
 
 def counted(count: float, error: float) -> str:
-    """Return a count, as a whole number, and its standard error as text, such as 1021 ± 4.3."""
+    """Return a count, as a whole number, and an error of it as text, such as 1021 ± 4.3."""
     places = decimals(error)
     if places is None or not 0 < places <= 6:
         return measured(count, error)

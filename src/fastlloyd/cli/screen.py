@@ -20,7 +20,7 @@ from fastlloyd.reports.plan_facts import ranges
 from fastlloyd.reports.result import Result
 from fastlloyd.reports.result_facts import guarantee, loss, of_bounds, reliability, trust
 from fastlloyd.reports.run_result import NOT_PRIVATE, RunResult
-from fastlloyd.reports.units import units_of
+from fastlloyd.reports.units import SIDES, units_of
 
 if TYPE_CHECKING:
     from fastlloyd.evaluation.comparison import Comparison
@@ -133,7 +133,9 @@ def rounds(result: RunResult) -> list[str]:
 
 
 def show_centroids(screen: Console, result: Result) -> None:
-    """Print a table of centroids in original units with their standard errors, and noisy counts."""
+    """Print a table of centroids in original units, and of noisy counts, each with two standard
+    errors.
+    """
     m = result.mechanism
     shown = m.domain.features[:SHOWN_FEATURES]
     hidden = m.n_features - len(shown)
@@ -146,7 +148,7 @@ def show_centroids(screen: Console, result: Result) -> None:
     if hidden:
         columns.append(terminal.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
     cells = [
-        precision.counted(count, result.count_error) if result.has_noise else f"{count:.0f}"
+        precision.counted(count, SIDES * result.count_error) if result.has_noise else f"{count:.0f}"
         for count in result.noisy_counts
     ]
     columns.append(terminal.Column(heading=_counted(m), cells=cells))
@@ -156,7 +158,7 @@ def show_centroids(screen: Console, result: Result) -> None:
                 heading="status", cells=[status.value for status in result.accuracy.status]
             )
         )
-    errors = " ± standard error" if result.has_noise else ""
+    errors = " ± two standard errors" if result.has_noise else ""
     terminal.show(screen, f"{m.name}: centroids in original units{errors}", columns)
     if result.first is not None:
         screen.print(f"Bounds found, to which values are clipped: {ranges(m, SHOWN_BOUNDS)}.")

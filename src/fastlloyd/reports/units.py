@@ -58,8 +58,8 @@ class Units:
         return None
 
     def measured(self, number: float, error: float) -> str:
-        """Return the value and its uncertainty, for people."""
-        return measured(number, error)
+        """Return the value and half the length of its interval, for people."""
+        return measured(number, SIDES * error)
 
     def cell(self, number: float, error: float) -> Any:
         """Return the value with the digits that its error warrants, for a table."""
@@ -200,10 +200,10 @@ class DayUnits(Units):
         return self.text(number)
 
     def measured(self, number: float, error: float) -> str:
-        """Return the date and its standard error in days."""
+        """Return the date, and half the length of its interval in days."""
         if not (math.isfinite(error) and error > 0):
             return self.text(number)
-        days = as_whole(rounded(error, error))
+        days = as_whole(rounded(SIDES * error, SIDES * error))
         return f"{self.text(number)} ± {days:g} days"
 
     def cell(self, number: float, _error: float) -> Any:
