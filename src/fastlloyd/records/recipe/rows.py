@@ -11,9 +11,11 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.errors import DataError
-from fastlloyd.records.cells import as_words
+from fastlloyd.records.cells import as_word, as_words
 from fastlloyd.records.day_cells import DayCells
 from fastlloyd.records.declared import MISSING
+from fastlloyd.records.ids import MISSING as NO_ID
+from fastlloyd.records.ids import Ids
 from fastlloyd.records.layout import Layout
 from fastlloyd.records.reader import Reader
 from fastlloyd.records.recipe.cells import CellNumbers, ColumnCells, cells_of
@@ -122,6 +124,19 @@ class Using:
     def _words(self) -> tuple[frozenset[str], list[float]]:
         words = as_words(self.here.missing_words)
         return words, [number for number in map(self.form.number, words) if number is not None]
+
+    def check_ids(self, ids: Ids | None, where: Callable[[int], str]) -> None:
+        """Raise DataError for an id that is a word for a missing cell. The message shows no id.
+
+        where : as in `numbers`.
+        """
+        words, _ = self._words
+        texts = ids.texts() if words and ids is not None else []
+        gone = {text for text in set(texts) if as_word(text.decode(errors="replace")) in words}
+        for row in (row for row, text in enumerate(texts) if text in gone):
+            raise DataError(
+                f"{where(row)}, column {self.here.unit_column!r}: {NO_ID}", code=MISSING
+            )
 
     @property
     def row_names(self) -> tuple[str, ...]:
@@ -240,6 +255,7 @@ class RecipeReader(Reader):
         using, before = self._using, 0
         for block in self._reader.cells():
             where = self._where(before)
+            using.check_ids(block.ids, where)
             cells = using.cells(block, self._reader.columns)
             numbers = using.numbers(cells, where)
             if using.is_per_person:

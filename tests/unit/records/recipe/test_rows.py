@@ -232,6 +232,29 @@ def test_a_word_for_a_gap_is_compared_in_one_form_of_unicode(
         assert rows_of(tmp_path / "a.csv", text, features, missing_words=[word]).values[1, 0] == 7
 
 
+@pytest.mark.parametrize("ids", [["1", " K.a."], [1, -9]])
+def test_an_id_that_is_a_word_for_a_gap_is_missing_in_every_format(
+    tmp_path: Path, ids: list[str] | list[int]
+) -> None:
+    features = {"a": {"bounds": [0, 9], "per_person": "mean"}}
+    here: dict[str, Any] = {"unit_column": "id", "missing_words": ["k.A.", "-9"]}
+    recipe = Recipe.of({"features": features, "here": here})
+    using = Using(features=recipe.features, here=recipe.here)
+    table = pa.table({"id": ids, "a": [1.0, 2.0]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    text, names = f"id,a\n1,1\n{ids[1]},2\n", [str(name).encode() for name in ids]
+    source = FileSource(path=str(tmp_path / "a.parquet"), unit_column="id", recipe=using)
+    doors: list[Callable[[], Any]] = [
+        lambda: rows_of(tmp_path / "a.csv", text, features, separator=",", **here),
+        lambda: source.open(),
+        lambda: frame_records(table, using, names),
+    ]
+    for read in doors:
+        with pytest.raises(DataError, match="the id is missing") as refused:
+            read()
+        assert "k.a." not in str(refused.value).lower()
+
+
 @pytest.mark.parametrize(
     "cells", [[2**53, 1], [2**63 - 1, 1], [1e300, 1.0], [-(2.0**53), 1.0], [math.inf, 1.0]]
 )
