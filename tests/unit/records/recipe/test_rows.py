@@ -246,7 +246,7 @@ def test_an_id_that_is_a_word_for_a_gap_is_missing_in_every_format(
     source = FileSource(path=str(tmp_path / "a.parquet"), unit_column="id", recipe=using)
     doors: list[Callable[[], Any]] = [
         lambda: rows_of(tmp_path / "a.csv", text, features, separator=",", **here),
-        lambda: source.open(),
+        source.open,
         lambda: frame_records(table, using, names),
     ]
     for read in doors:
