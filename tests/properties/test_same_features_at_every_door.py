@@ -68,7 +68,7 @@ def check_doors(case: Case, path: Path) -> None:
         assert found.values.tobytes() == values.tobytes()
         assert found.columns == table.columns
         assert found.ids == table.ids.texts()
-    doors = (("parquet", pq.write_table, {}), ("arrow", feather.write_feather, PLAIN))
+    doors: Any = (("parquet", pq.write_table, {}), ("arrow", feather.write_feather, PLAIN))
     for suffix, write, unpacked in doors:
         typed = path.with_suffix(f".{suffix}")
         write(case.in_arrow(), typed, **unpacked)

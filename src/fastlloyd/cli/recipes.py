@@ -22,20 +22,11 @@ if TYPE_CHECKING:
 
 def _take_over(ctx: typer.Context, path: Path | None) -> Path | None:
     """Make the options of the recipe the defaults of the command."""
-    return _taken_over(ctx, path, searching=False)
-
-
-def _take_over_search(ctx: typer.Context, path: Path | None) -> Path | None:
-    """Make the options of a recipe with ranges the defaults of the command."""
-    return _taken_over(ctx, path, searching=True)
-
-
-def _taken_over(ctx: typer.Context, path: Path | None, *, searching: bool) -> Path | None:
     if path is not None:
         from fastlloyd.records.recipe.recipe import Recipe
 
         known = {option.name for option in ctx.command.params}
-        found = dict(_options(Recipe.load(path, searching=searching)))
+        found = dict(_options(Recipe.load(path, searching=True)))  # a command refuses ranges later
         _take(ctx, {name: value for name, value in found.items() if name in known})
     return path
 
@@ -56,7 +47,7 @@ def _take_over_numbers(ctx: typer.Context, path: Path | None) -> Path | None:
     if path is not None:
         from fastlloyd.records.recipe.recipe import Recipe
 
-        recipe = Recipe.load(path)
+        recipe = Recipe.load(path, searching=True)
         options = dict(_options(recipe))
         renamed = {
             "records": options.get("n_expected", options.get("n_records")),
@@ -93,19 +84,6 @@ RecipeFile = Annotated[
         help=(
             "Recipe of the features, of their bounds and of options (`fastlloyd recipe new` makes"
             " one). Options of the command line override those of the recipe."
-        ),
-        metavar="FILE",
-    ),
-]
-SearchedRecipe = Annotated[
-    Path | None,
-    in_clustering(
-        "--recipe",
-        is_eager=True,
-        callback=_take_over_search,
-        help=(
-            "Recipe in which features have a range instead of bounds, to find these bounds. Options"
-            " of the command line override those of the recipe."
         ),
         metavar="FILE",
     ),
@@ -160,12 +138,15 @@ def _local_options(here: Any) -> Iterator[tuple[str, Any]]:
         yield name, joined_list(value) if isinstance(value, tuple) else str(value)
 
 
-def given_recipe(path: Path | None, columns: str | None) -> "Using | None":
+def given_recipe(
+    path: Path | None, columns: str | None, *, searching: bool = False
+) -> "Using | None":
     """Return the features of a recipe, with the names of their columns in the user's file, or None
     without a recipe.
 
     path : file of the recipe, or None.
     columns : keys of the features to use, or None for all.
+    searching : whether features may have a range instead of bounds.
 
     Raises PlanError if the file cannot be read, Problems with all faults of the recipe, and
     DataError if a key in `columns` is unknown.
@@ -175,35 +156,36 @@ def given_recipe(path: Path | None, columns: str | None) -> "Using | None":
     from fastlloyd.records.recipe.recipe import Recipe
     from fastlloyd.records.recipe.rows import Using
 
-    recipe = Recipe.load(path)
-    return Using(features=chosen_features(recipe, columns), here=recipe.here)
+    recipe = Recipe.load(path, searching=searching)
+    features = chosen_features(recipe, columns)
+    keys = tuple(each.key for each in features if each.key in recipe.searched)
+    return Using(features=features, here=recipe.here, searched=keys)
 
 
-def searched_recipe(path: Path | None, columns: str | None) -> "tuple[Recipe | None, Using | None]":
-    """Return a recipe in which features have ranges, and the features whose bounds are to be found.
-    Return (None, None) without a recipe.
-
-    columns : keys of the features to use, or None for all.
-
-    Raises PlanError if the file cannot be read or no feature has a range, Problems with all faults
-    of the recipe, and DataError if a key in `columns` is unknown.
+def for_search(recipe: "Using | None") -> "Using | None":
+    """Return the features whose bounds are to be found, or None without a recipe. Raises PlanError
+    if no feature has a range.
     """
-    if path is None:
-        return None, None
-    from fastlloyd.records.recipe.recipe import Recipe
-    from fastlloyd.records.recipe.rows import Using
+    from dataclasses import replace
+
     from fastlloyd.records.recipe.search import searched_features
 
-    recipe = Recipe.load(path, searching=True)
-    chosen = {each.key for each in chosen_features(recipe, columns)}
-    keys = [key for key in recipe.searched if key in chosen]
-    if not keys:
+    if recipe is None:
+        return None
+    if not recipe.searched:
         raise PlanError(
-            f"no feature of {path} has a range; write range = [LOWER, UPPER] instead of bounds"
+            "no feature of the recipe has a range; write range = [LOWER, UPPER] instead of bounds"
             " for each feature whose bounds are to be found",
             field="recipe",
         )
-    return recipe, Using(features=searched_features(recipe.features, keys), here=recipe.here)
+    return replace(recipe, features=searched_features(recipe.features, recipe.searched))
+
+
+def with_ranges(path: Path | None) -> "Recipe | None":
+    """Return a recipe in which features may have a range, or None without a recipe."""
+    from fastlloyd.records.recipe.recipe import Recipe
+
+    return None if path is None else Recipe.load(path, searching=True)
 
 
 def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
@@ -215,13 +197,8 @@ def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
     return recipe.features if columns is None else recipe.chosen(parse_columns(columns))
 
 
-def bounds_of(
-    recipe: "Using | None", bounds: str | None, option: str = "--bounds"
-) -> "StatedBounds | None":
-    """Return the bounds in a recipe, or in the option. Raises PlanError if both have bounds.
-
-    option : name of the option.
-    """
+def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | None":
+    """Return the bounds in a recipe, or in the option. Raises PlanError if both have bounds."""
     from fastlloyd.cli.requests import stated
     from fastlloyd.jobs.choices import RecipeFeatures
 
@@ -229,10 +206,26 @@ def bounds_of(
         return stated(bounds)
     if bounds is not None:
         raise PlanError(
-            f"the recipe already has bounds or ranges, with each feature; leave out {option}",
+            "the recipe already has bounds or ranges, with each feature; leave out --bounds",
             field="bounds",
         )
-    return RecipeFeatures(recipe.features)
+    return RecipeFeatures(recipe.features, recipe.searched)
+
+
+def ranges_of(recipe: "Using | None", value_range: str | None) -> "StatedBounds | None":
+    """Return the ranges in a recipe, or in the option, or None if there are none. Raises PlanError
+    if a recipe and the option are given.
+    """
+    from fastlloyd.cli.requests import stated
+    from fastlloyd.jobs.choices import RecipeFeatures
+
+    if recipe is None:
+        return stated(value_range)
+    if value_range is not None:
+        raise PlanError(
+            "a range stands in the recipe, with its feature; leave out --range", field="value_range"
+        )
+    return RecipeFeatures(recipe.features, recipe.searched).ranges
 
 
 def columns_of(recipe: "Using | None", features: str | None) -> "Sequence[str]":

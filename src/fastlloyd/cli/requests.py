@@ -93,13 +93,13 @@ def given_guarantee(
 def given_clustering(
     options: MechanismOptions,
     persons: Persons | None,
-    value_range: str | None = None,
+    value_range: StatedBounds | None = None,
     bounds: StatedBounds | None = None,
 ) -> ClusteringChoices:
     """Return the choices of a clustering, from its options.
 
     persons : protected persons, or None for records.
-    value_range : text of --range, or None.
+    value_range : range in which bounds are to be found, or None.
     bounds : bounds, or None to take them from the options.
     """
     share = options.loss_share
@@ -116,7 +116,7 @@ def given_clustering(
         | renamed
         | {
             "bounds": stated(options.bounds) if bounds is None else bounds,
-            "value_range": stated(value_range),
+            "value_range": value_range,
             "varied": {name: getattr(options, name) for name in VARIED},
             "persons": persons,
         }

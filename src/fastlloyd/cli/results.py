@@ -172,8 +172,9 @@ def end(
     )
     owner = screen.OwnersScreen(as_json=output.json)
     owner.left_out(source.dropped)
-    if clipped_by_range is not None:
-        owner.clipped(clipped_by_range, result.mechanism.domain.features, ends="--range")
+    if clipped_by_range is not None and result.first is not None:
+        searched = result.first.mechanism.domain.features
+        owner.clipped(clipped_by_range, searched, ends="--range")
     owner.clipped(source.clipped, result.mechanism.domain.features)
     exact, figures = None, dict[str, Any]()
     if with_comparison:

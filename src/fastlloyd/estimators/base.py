@@ -32,7 +32,7 @@ from fastlloyd.errors import (
     WeakGuaranteeWarning,
 )
 from fastlloyd.jobs.fit import FitRequest, PreparedFit
-from fastlloyd.jobs.source import ArrayRecords, TableSource
+from fastlloyd.jobs.source import CollectionSource, TableSource
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.facts import Fact
@@ -66,19 +66,18 @@ try:
     from fastlloyd.estimators.choosing import Choosing
     from fastlloyd.estimators.predicting import NO_RECORD, Predicting
     from fastlloyd.estimators.recipes import (
+        RawTable,
         groups_of,
         in_columns,
         in_memory,
         note_columns,
         outside_of,
-        raw_records,
         using_of,
     )
     from fastlloyd.estimators.state import EstimatorState, Spent, hidden
     from fastlloyd.estimators.validation import (
         check_numbers,
         refuse_collection,
-        refuse_not_finite,
         validate_records,
     )
 except Exception as error:  # noqa: BLE001 - a package may fail in any way
@@ -290,17 +289,11 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
                 is_person = stated.unit not in (None, "record")
                 groups = groups_of(X, using, is_person=is_person)
         persons = stated._persons(groups)  # noqa: SLF001 - of a copy
-        rows = None if using is None else raw_records(X, using, groups)
-        if rows is None or using is None:
-            records = self._records(X, groups)
-        else:
+        table = None if using is None else RawTable(X, using, groups)
+        if using is not None:
             note_columns(self, X, using)
-            source = ArrayRecords(
-                rows.values, rows.columns, rows.ids, refuse_not_finite, rows.place
-            )
-            records = TableSource(source, drops_records=using.drops_records)
-        request = FitRequest(
-            records=records,
+        request = FitRequest[TableSource | CollectionSource](
+            records=self._records(X, groups) if table is None else table,
             choices=stated._choices(persons),  # noqa: SLF001
             account=account,
             outside=outside_of(self.recipe),
@@ -317,7 +310,7 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
         doubts = [*hidden(fit.first), *self._found(m, fit.clustering)]
         if isinstance(fit.source, TableSource) and fit.source.grid is not None:
             labels = self._labels(fit.source.grid)
-            self.labels_ = labels if rows is None else rows.by_row(labels, NO_RECORD)
+            self.labels_ = labels if table is None else table.by_row(labels, NO_RECORD)
         self._plan, self._first = None, None if fit.first is None else fit.first.mechanism
         data_set = None if account is None else account.dataset.name
         self._spent = Spent(m, fit.first, data_set, self.interval_radius_)

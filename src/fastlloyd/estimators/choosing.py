@@ -148,7 +148,7 @@ class Choosing(BaseEstimator):
         return ClusteringChoices(
             n_clusters=self.n_clusters,
             bounds=self._bounds(),
-            value_range=self.value_range,
+            value_range=self.value_range if self.recipe is None else self._features.ranges,
             n_records=FROM_DATA if self.n_records is None else self.n_records,
             epsilon=None if noise is Noise.NONE else self.epsilon,
             delta=self.delta if noise is Noise.GAUSSIAN else None,
@@ -163,9 +163,13 @@ class Choosing(BaseEstimator):
             **{"algorithm": self._algorithm} | own,
         )
 
+    @property
+    def _features(self) -> RecipeFeatures:
+        return RecipeFeatures(self.recipe.features, self.recipe.searched)
+
     def _bounds(self) -> StatedBounds:
         if self.recipe is not None:
-            return RecipeFeatures(self.recipe.features)
+            return self._features
         return FROM_DATA if self.bounds is None else self.bounds
 
     def _own_choices(self) -> dict[str, Any]:

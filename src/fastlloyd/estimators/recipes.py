@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
@@ -17,11 +19,17 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.errors import PlanError
 from fastlloyd.estimators.groups import person_ids
-from fastlloyd.estimators.validation import refuse_collection, refuse_lazy_frame
+from fastlloyd.estimators.validation import (
+    refuse_collection,
+    refuse_lazy_frame,
+    refuse_not_finite,
+)
 from fastlloyd.jobs.choices import seed_of
+from fastlloyd.jobs.source import ArrayRecords, TableSource
 from fastlloyd.records.in_memory import frame_of, guarded, taken_over
 from fastlloyd.records.recipe import Here, Recipe
 from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
+from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.records.recipe.rows import Using
 from fastlloyd.records.recipe_frames import FrameRecords, cells_of_column, frame_records
 
@@ -136,6 +144,37 @@ def raw_records(X: Any, using: Using, groups: Any = None) -> FrameRecords:
     X = in_memory(X)
     ids = None if groups is None else person_ids(groups, guarded(lambda: len(X), "X"), X)
     return frame_records(X, using, ids)
+
+
+class RawTable:
+    """Raw table, whose records a request opens.
+
+    X, groups : as in `raw_records`.
+    using : features of the recipe, and where their columns are.
+    """
+
+    def __init__(self, X: Any, using: Using, groups: Any) -> None:
+        self._X, self._using, self._groups = X, using, groups
+        self._rows: FrameRecords | None = None
+
+    def open(self) -> TableSource:
+        """Return the records of the recipe. Raises DataError."""
+        return self.open_as(self._using.features)
+
+    def open_as(self, features: tuple[Feature, ...]) -> TableSource:
+        """Return the records by other features of the recipe. Raises DataError."""
+        using = replace(self._using, features=features)
+        self._rows = rows = raw_records(self._X, using, self._groups)
+        source = ArrayRecords(rows.values, rows.columns, rows.ids, refuse_not_finite, rows.place)
+        return TableSource(source, drops_records=using.drops_records)
+
+    def by_row(self, values: NDArray[Any], gone: Any) -> NDArray[Any]:
+        """Return the value of each row's record, as `FrameRecords.by_row` does for the records
+        opened last.
+        """
+        if self._rows is None:
+            raise AssertionError("no records were opened")
+        return self._rows.by_row(values, gone)
 
 
 def in_memory(X: Any) -> Any:

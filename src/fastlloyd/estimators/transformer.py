@@ -84,6 +84,13 @@ class RecipeTransformer(TransformerMixin, BaseEstimator):
                 " fastlloyd.Recipe.load('recipe.toml')",
                 field="recipe",
             )
+        if isinstance(self.recipe, Recipe) and self.recipe.searched:
+            raise PlanError(
+                "the recipe has ranges, in which bounds are still to be found; pass recipe= to an"
+                " estimator, which finds them, or a recipe with bounds",
+                code=UNUSABLE_RECIPE,
+                field="range",
+            )
         if using.is_per_person:
             raise PlanError(
                 "the recipe has per_person, which makes one record of the rows of a person; pass"

@@ -19,6 +19,7 @@ from fastlloyd.mechanisms.persons import Persons, Unit, unit
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.records.bounds import Bounds
 from fastlloyd.records.recipe.feature import Feature
+from fastlloyd.records.recipe.search import searched_features
 
 FROM_DATA: Final = "from-data"
 """Value of the parameters `bounds` and `n_records`: take them from the data. The guarantee then
@@ -60,9 +61,20 @@ class BoundsText(NamedTuple):
 
 
 class RecipeFeatures(NamedTuple):
-    """Features of a recipe, with their bounds, weights and the ways from cells to numbers."""
+    """Features of a recipe, each with its bounds, weight and way.
+
+    searched : keys of the features whose bounds are a range, in which bounds are to be found.
+    """
 
     features: tuple[Feature, ...]
+    searched: tuple[str, ...] = ()
+
+    @property
+    def ranges(self) -> "RecipeFeatures | None":
+        """Features for the search for bounds, or None if no bounds are to be found."""
+        if not self.searched:
+            return None
+        return RecipeFeatures(searched_features(self.features, self.searched), self.searched)
 
 
 StatedBounds = Bounds | BoundsText | RecipeFeatures | str

@@ -14,7 +14,7 @@ from fastlloyd.dp.noise import Noise, NoiseSource, SystemNoise
 from fastlloyd.errors import DataError, FastLloydError
 from fastlloyd.federation.ledger import Account
 from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
-from fastlloyd.jobs.choices import ClusteringChoices
+from fastlloyd.jobs.choices import ClusteringChoices, RecipeFeatures
 from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.jobs.settings import (
     cap_of,
@@ -180,11 +180,12 @@ class PreparedFit(NamedTuple, Generic[S]):
         and StateError if the ledger cannot be used.
         """
         value_range, account = request.choices.value_range, request.account
+        searched = value_range.searched if isinstance(value_range, RecipeFeatures) else ()
         with placing(settings.n_clusters, watch):
             stages = (
                 None
                 if value_range is None
-                else TwoStages.of(settings, outer_of(value_range, source))
+                else TwoStages.of(settings, outer_of(value_range, source), searched)
             )
             mechanism = design(settings if stages is None else stages.later)
         bill, balance = None, tuple[Account, ...]()
@@ -227,25 +228,29 @@ class PreparedFit(NamedTuple, Generic[S]):
         return FitOutcome(m, clustering, None, charged, self.source, self.leaks, Clipped())
 
     def _in_two_stages(self, stages: TwoStages, watch: Watch, noise: NoiseSource) -> FitOutcome[S]:
-        account = self.request.account
+        account, source = self.request.account, self._by(stages.first)
         with charged_to(account, self.bill, watch) as charged:
             watch(StepBegan(what="searching for bounds"))
-            found = find_bounds(
-                stages.first, self.source, self.outside, watch, noise, charged.drawing
-            )
-            clipped = self.source.clipped
+            found = find_bounds(stages.first, source, self.outside, watch, noise, charged.drawing)
+            clipped = source.clipped
             first = FirstStage(mechanism=stages.first, bounds=found, epsilon=stages.epsilon)
             watch(BoundsFound(mechanism=stages.first, bounds=found))
             with after(first):
                 settings = stages.second(found)
                 with placing(settings.n_clusters, watch):
                     m: Mechanism = design(settings)
+                source = self._by(m)
                 with (
-                    self.source.answering(m, Outside.CLIP, watch) as answering,
+                    source.answering(m, Outside.CLIP, watch) as answering,
                     watched(m, watch, charged.later(m)) as drawing,
                 ):
                     clustering = central.cluster(m, answering, noise, drawing)
-        return FitOutcome(m, clustering, first, charged, self.source, self.leaks, clipped)
+        return FitOutcome(m, clustering, first, charged, source, self.leaks, clipped)
+
+    def _by(self, m: AnyRun) -> S:
+        """Return the records by the recipe of a stage, or as they are without a recipe."""
+        recipe = m.domain.recipe
+        return self.source if recipe is None else self.request.records.open_as(recipe)
 
 
 def find_bounds(

@@ -115,6 +115,8 @@ def bounds_settings(
 
     Raises PlanError or BudgetError if a setting is invalid.
     """
+    if outer.recipe is not None and choices.persons is None:
+        _refuse_per_person(Using(features=outer.recipe))
     check_expected(choices.n_expected, n_records, choices.persons)
     return BoundsSettings(
         domain=outer,
@@ -204,6 +206,8 @@ _ALONE = (
 
 def _check_bounds_or_range(choices: ClusteringChoices) -> None:
     bounds, value_range = choices.bounds, choices.value_range
+    if isinstance(bounds, RecipeFeatures) and bounds.ranges == value_range:
+        return
     if bounds is None and value_range is None:
         raise PlanError(NEEDS_BOUNDS, code=MISSING)
     if is_private(bounds) and value_range is None:
@@ -296,6 +300,7 @@ def domain_of(choices: ClusteringChoices, source: Source, leaks: list[str]) -> D
 
 def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
     """Return the domain with the stated bounds, or a placeholder if bounds are still to be found.
+    In the placeholder of a recipe, the bounds of searched features are their ranges.
 
     Raises DataError or PlanError if the bounds cannot be used, or if a recipe puts the rows of a
     person together and single records are protected: one row more would replace a record.
@@ -303,10 +308,10 @@ def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
     for stated in choices.stated.values():
         if isinstance(stated, RecipeFeatures) and choices.persons is None:
             _refuse_per_person(Using(features=stated.features))
-    if choices.value_range is not None:
-        return placeholder(outer_of(choices.value_range, named), **choices.grid)
     if isinstance(choices.bounds, RecipeFeatures):
         return Domain.of_recipe(choices.bounds.features, **choices.grid)
+    if choices.value_range is not None:
+        return placeholder(outer_of(choices.value_range, named), **choices.grid)
     return Domain.of_bounds(named.columns, *ends_of(choices.bounds, named), **choices.grid)
 
 

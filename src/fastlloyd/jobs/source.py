@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -39,7 +40,8 @@ from fastlloyd.records.bounds import data_bounds
 from fastlloyd.records.declared import LAYOUT
 from fastlloyd.records.ids import Ids
 from fastlloyd.records.person_rows import persons_of
-from fastlloyd.records.reading import at_once_if_few
+from fastlloyd.records.reading import STANDARD_INPUT, at_once_if_few
+from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.records.recipe.rows import Using
 from fastlloyd.records.record_file import Block, SeenRecords
 from fastlloyd.records.table import ids_of, numbered
@@ -119,6 +121,11 @@ class Openable(Protocol[S_co]):
     def open(self) -> S_co:
         """Return the opened records. Raises DataError or PlanError if they cannot be used."""
 
+    def open_as(self, features: tuple[Feature, ...]) -> S_co:
+        """Return the opened records by other features of their recipe. Raises the errors of
+        `open`.
+        """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
@@ -185,6 +192,21 @@ class FileSource:
             holds_keys=self.holds_keys,
             has_fixed_separator=file.has_fixed_separator,
         )
+
+    def open_as(self, features: tuple[Feature, ...]) -> "TableSource":
+        """Return the opened records by other features of their recipe. Raises the errors of `open`,
+        and DataError for standard input.
+        """
+        if self.recipe is None:
+            raise AssertionError("the records have no recipe")
+        if self.path == STANDARD_INPUT or Path(self.path).is_fifo():
+            raise DataError(
+                f"{self.path} can be read once, but a search for bounds with a recipe reads the"
+                " records again; write them to a file first"
+            )
+        again = replace(self, recipe=replace(self.recipe, features=features)).open()
+        again.load()
+        return again
 
     def _check_per_person(self) -> None:
         if self.engine is not None:
@@ -281,6 +303,10 @@ class TableSource:
     def open(self) -> "TableSource":
         """Return this source, which is already open."""
         return self
+
+    def open_as(self, features: tuple[Feature, ...]) -> "TableSource":  # noqa: ARG002
+        """Raise AssertionError, because the records of a recipe are opened by a request."""
+        raise AssertionError("these records have no recipe")
 
     def load(self) -> None:
         """Read the records into memory if they are few and no engine reads them. Raises DataError
@@ -482,6 +508,13 @@ class CollectionSource:
     def open(self) -> "CollectionSource":
         """Return this source, which is already open."""
         return self
+
+    def open_as(self, features: tuple[Feature, ...]) -> "CollectionSource":
+        """Return the records by other features of their recipe."""
+        if self._recipe is None:
+            raise AssertionError("the records have no recipe")
+        recipe = replace(self._recipe, features=features)
+        return CollectionSource(self._X, recipe.row_names, recipe=recipe)
 
     def load(self) -> None:
         """Do nothing, because the workers have the records."""

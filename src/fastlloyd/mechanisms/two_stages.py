@@ -12,6 +12,7 @@ from fastlloyd.mechanisms.bounds.design import BoundsSettings, divide
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.settings import RunSettings, Settings
+from fastlloyd.records.recipe.search import found_bounds
 
 LEEWAY: Final = Fraction(1, 1 << 30)
 """Largest extra cost of an exchange of the second stage, as a fraction of its planned mu^2. Noise
@@ -27,18 +28,21 @@ class TwoStages(msgspec.Struct, frozen=True):
     later : settings of the clustering, with the remaining budget. The bounds found replace its
         domain. No other setting will change.
     epsilon : epsilon of both stages together, at the delta of either stage.
+    searched : keys of the features of a recipe that get the bounds found.
     """
 
     first: BoundsMechanism
     later: Settings[Any]
     epsilon: float
+    searched: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: Settings[Any], outer: Domain) -> Self:
+    def of(cls, settings: Settings[Any], outer: Domain, searched: tuple[str, ...] = ()) -> Self:
         """Return two stages that divide the budget of the settings.
 
         settings : settings whose domain is a `placeholder`.
         outer : result of `bounds.design.outer_range`.
+        searched : as the field.
 
         Raises PlanError or BudgetError if a stage cannot be planned.
         """
@@ -59,17 +63,26 @@ class TwoStages(msgspec.Struct, frozen=True):
             settings, epsilon=stages.epsilon * (1 - _KEPT_BACK), delta=settings.whole_delta
         )
         design(later)
-        return cls(stages.first, later, float(settings.epsilon))
+        return cls(stages.first, later, float(settings.epsilon), searched)
 
     def second(self, found: FoundBounds) -> Settings[Any]:
         """Return the settings of the clustering within the bounds found.
 
         Raises PlanError if the bounds cannot form a domain.
         """
-        box = self.later.domain
-        domain = found.domain(
-            self.first.domain, scaling=box.scaling, fraction_bits=box.fraction_bits
-        )
+        box, outer = self.later.domain, self.first.domain
+        grid: dict[str, Any] = {"scaling": box.scaling, "fraction_bits": box.fraction_bits}
+        if box.recipe is None:
+            domain = found.domain(outer, **grid)
+        else:
+            ends = dict(zip(outer.features, zip(*found.ends(outer), strict=True), strict=True))
+            features = (
+                msgspec.structs.replace(each, bounds=found_bounds(each, *ends[each.key]))
+                if each.key in self.searched
+                else each
+                for each in box.recipe
+            )
+            domain = Domain.of_recipe(tuple(features), **grid)
         return msgspec.structs.replace(
             self.later, domain=domain, bounds_digest=self.first.digest.hex()
         )

@@ -116,17 +116,15 @@ def bounds_template(columns: Sequence[str]) -> str:
     )
 
 
-def bounds_file(
-    columns: Sequence[str], lower: npt.ArrayLike, upper: npt.ArrayLike, remarks: Sequence[str]
-) -> str:
-    """Return a TOML file for `parse_bounds` with the bounds found, float64 (n_features,) each.
+def bounds_file(bounds: Mapping[str, Sequence[Any]], remarks: Sequence[str]) -> str:
+    """Return a TOML file for `parse_bounds` with the bounds found.
 
+    bounds : lower and upper bound of each column.
     remarks : sentences, which become comments of one line each.
     """
-    ends = np.array([lower, upper], dtype=np.float64).T.tolist()
     lines = (
         f"{key} = [{low!r}, {high!r}]\n"
-        for key, (low, high) in zip(_keys(columns), ends, strict=True)
+        for key, (low, high) in zip(_keys(bounds), bounds.values(), strict=True)
     )
     return commented(remarks) + "\n[bounds]\n" + "".join(lines)
 

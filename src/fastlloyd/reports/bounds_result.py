@@ -75,8 +75,7 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """Return the text of the file of bounds, which `--bounds` reads."""
-        lower, upper = self.bounds.ends(self.mechanism.domain)
-        return bounds_file(self.mechanism.domain.features, lower, upper, self._remarks)
+        return bounds_file(self.ends, self._remarks)
 
     def text_with_statement(self, recipe: Recipe | None) -> str:
         """Return the text of the file of bounds, with the privacy statement as a table.

@@ -26,7 +26,7 @@ from fastlloyd.cli.options import (
     ValueRange,
     in_output,
 )
-from fastlloyd.cli.recipes import SearchedRecipe
+from fastlloyd.cli.recipes import RecipeFile
 from fastlloyd.errors import DataError, OutputError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def estimate(
     layout: LayoutOptions,
     value_range: ValueRange = None,
     columns: Columns = None,
-    recipe: SearchedRecipe = None,
+    recipe: RecipeFile = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
     engine: Engine = None,
@@ -139,15 +139,21 @@ def estimate(
         _check_out(out, heading=f"# {FOUND}", force=force)
     account = faults.value(None, lambda: requests.given_account(ledger, "bounds", data), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
-    loaded, using = faults.value(
-        (None, None), lambda: recipes.searched_recipe(recipe, columns), "recipe"
+    using = faults.value(
+        None, lambda: recipes.given_recipe(recipe, columns, searching=True), "recipe"
     )
-    searched = faults.value(
-        None, lambda: recipes.bounds_of(using, value_range, "--range"), "value_range"
-    )
+    searched = faults.value(None, lambda: recipes.ranges_of(using, value_range), "value_range")
     request = BoundsRequest(
         records=requests.given_files(
-            data, columns, missing, unit_column, engine, layout, faults, using, searched
+            data,
+            columns,
+            missing,
+            unit_column,
+            engine,
+            layout,
+            faults,
+            faults.value(None, lambda: recipes.for_search(using), "recipe"),
+            searched,
         ),
         choices=requests.given_guarantee(guarantee, of),
         value_range=searched,
@@ -166,14 +172,14 @@ def estimate(
         owner.left_out(found.source.dropped)
         owner.clipped(found.source.clipped, result.mechanism.domain.features, ends="--range")
         if out is not None:
-            write_file(out, result.text_with_statement(loaded))
+            write_file(out, result.text_with_statement(recipes.with_ranges(recipe)))
         screen.show(terminal.console(stderr=json), result)
         for remark in accounts.remarks(found.charged, has_noise=True):
             terminal.console(stderr=json).print(remark)
         if json:
             terminal.print_json(result.summary())
         if out is not None:
-            option = "--bounds" if loaded is None else "--recipe"
+            option = "--bounds" if recipe is None else "--recipe"
             typer.echo(
                 f"Written to {out}, with the privacy statement. Pass {option} {out}.", err=json
             )

@@ -60,7 +60,10 @@ def fit(
             results.check_comparison(mechanism)
     account = faults.value(None, lambda: requests.given_account(ledger, "fit", data), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
-    using = faults.value(None, lambda: recipes.given_recipe(recipe, columns), "recipe")
+    using = faults.value(
+        None, lambda: recipes.given_recipe(recipe, columns, searching=True), "recipe"
+    )
+    ranges = faults.value(None, lambda: recipes.ranges_of(using, value_range), "value_range")
     bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")
     request = FitRequest(
         records=requests.given_files(
@@ -72,9 +75,9 @@ def fit(
             layout,
             faults,
             using,
-            bounds if value_range is None else requests.stated(value_range),
+            bounds if ranges is None else ranges,
         ),
-        choices=requests.given_clustering(mechanism, of, value_range, bounds),
+        choices=requests.given_clustering(mechanism, of, ranges, bounds),
         outside=outside,
         account=account,
     )

@@ -84,8 +84,9 @@ class Recipe:
         text, source = _read(path)
         tables = _tables(text, source)
         if "features" in tables:
-            recipe = Recipe.of(tables)
-            if agreed is not None and recipe.features != tuple(agreed):
+            recipe = Recipe.of(tables, searching=True)
+            found = {each.key: each.bounds for each in agreed or () if each.bounds is not None}
+            if agreed is not None and recipe.with_bounds(found).features != tuple(agreed):
                 raise PlanError(
                     f"the features of {source} differ from those of the plan; agree on one recipe,"
                     " or keep only the table [here] in this file",

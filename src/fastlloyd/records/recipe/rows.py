@@ -36,10 +36,12 @@ class Using:
 
     features : features in their order.
     here : local facts.
+    searched : keys of the features whose bounds are a range, in which bounds are to be found.
     """
 
     features: tuple[Feature, ...]
     here: Here = field(default_factory=Here, repr=False)
+    searched: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

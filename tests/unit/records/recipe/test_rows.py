@@ -96,7 +96,8 @@ def test_types_decide_in_files_that_have_them_and_text_is_read_as_the_recipe_sta
     source = FileSource(path=str(path), recipe=using()).open()
     source.load()
     expected = [[1.5, 7.0, 1000.0, 7.0], [7.0, 3.0, 2.5, 7.0], [2.0, 4.0, 7.0, 7.0]]
-    assert np.asarray(source.records.values).tolist() == expected
+    records: Any = source.records
+    assert np.asarray(records.values).tolist() == expected
     assert frame_records(parquet.read_table(path), using()).values.tolist() == expected
     assert check_recipe(using(), str(path)).features["a"].missing == 1
     with pytest.raises(DataError) as caught:

@@ -1,6 +1,7 @@
 """Features of a recipe whose bounds are to be found, and the bounds found for them."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from fastlloyd.records.recipe.search import found_bounds, searched_features
 from fastlloyd.records.recipe.ways import way_of
 
 LAB = {"range": [0.01, 1000], "transform": "log", "below": "bound", "missing": "middle"}
-TABLES = {
+TABLES: dict[str, Any] = {
     "features": {
         "age": {"date": "%Y-%m-%d", "until": "visit", "count": "years", "range": [-100, 300]},
         "crp": LAB | {"weight": 0.5},
