@@ -135,6 +135,16 @@ def test_a_file_becomes_groups_and_labels_and_epsilon_is_counted_once(
     page.wait_for_selector("text=NOT private")
     visit.shot("9-labels")
     assert (tmp_path / "patients-groups-NOT-PRIVATE.csv").read_text().startswith("record,cluster")
+    page_of_result = folder / "result.html"  # which somebody else might have written
+    page_of_result.write_text(
+        "<title>still</title><script>document.title = 'ran'</script><img src=x onerror=\"document."
+        "title='ran'\"><form action=/new method=post><button>Go</button></form>"
+    )
+    page.goto(page.url.replace("/labels", "/result.html"))
+    page.click("text=Go")
+    assert page.title() == "still"
+    assert page.url.endswith("/result.html")
+    visit.complaints.clear()  # the browser says what it blocked
     page.goto(app.address + "ledger")
     visit.shot("10-ledger")
     runs = HoldersLedger(tmp_path / "ledger.store").history().runs

@@ -254,6 +254,17 @@ def radio_fields(
     )
 
 
+def box(field: str, text: str, *, is_ticked: bool = False) -> Markup:
+    """Return a box that is ticked or not, with its text."""
+    ticked = True if is_ticked else None
+    return h(
+        "label",
+        h("input", type="checkbox", name=field, value="yes", id=field, checked=ticked),
+        h("span", text),
+        class_="choice",
+    )
+
+
 def elsewhere(command: str, python: str = "") -> Markup:
     """Return the same step as commands and as Python."""
     return h(

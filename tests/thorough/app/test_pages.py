@@ -14,8 +14,9 @@ from app_pages import Guest, Page
 from app_process import write_patients
 from clone import ROOT
 from fastlloyd.app.door import IDLE_SECONDS
+from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.federation.holder import HoldersLedger
-from fastlloyd.federation.store.events import LimitSet
+from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
 
 PROTECT = {"unit": "record", "n_records": "5,000", "dataset": "ward-7", "is_new": "yes"}
 BOUNDS = {
@@ -108,6 +109,23 @@ def test_the_ladder_marks_the_smallest_clear_choice_and_ends_at_the_limit(guest:
     assert page.text.count(" disabled") == 2
     assert "for one more run" in page.text
     assert "Spend it?" not in guest.answer(at, "privacy", k="3", epsilon="", go="on").text
+
+
+def test_another_unit_than_that_of_earlier_runs_is_asked_about(guest: Guest) -> None:
+    ledger = HoldersLedger(guest.site.results / "l.store")
+    with ledger.opened(new=True) as store:
+        speaks_of = Neighbours(NeighboringRelation.ADD_OR_REMOVE_ONE, "patient", 1)
+        limit = UnitLimitSet(dataset="ward-7", epsilon=3.0, delta=1e-6, speaks_of=speaks_of)
+        store.append([limit])
+    at = chosen(guest)
+    fields = PROTECT | {"unit": "person", "id": "patient_id", "who": "case", "chosen": COLUMNS}
+    page = guest.answer(at, "protect", **fields)
+    assert page.faults.keys() == {"who"}
+    assert "is_new_unit" in page.text
+    page = guest.answer(at, "protect", is_new_unit="yes", **fields)
+    assert "How small" in page.text
+    page = guest.answer(at, "protect", **fields | {"who": "patient"})
+    assert "How small" in page.text
 
 
 def test_what_is_confirmed_is_what_is_started_and_only_once(guest: Guest) -> None:

@@ -106,7 +106,11 @@ def _groups(given: dict[str, str], faults: list[FieldFault], *, is_again: bool) 
 def _ladder(site: Site, answers: Answers, other: float | None) -> list[Rung]:
     """Return the rungs for the answers, with one for another epsilon."""
     made = recipe(answers)
-    dataset = DataSet(name=answers["dataset"], is_new=bool(answers.get("new_dataset")))
+    dataset = DataSet(
+        name=answers["dataset"],
+        is_new=bool(answers.get("new_dataset")),
+        is_new_unit=bool(answers.get("new_unit")),
+    )
     more = () if other is None or not 0 < other < math.inf else (other,)
     return rungs(made, choices_of(made), dataset, site.ledger, (*EPSILONS, *more))
 

@@ -9,6 +9,7 @@ from fastlloyd.app.answers import FieldFault, chosen, columns, sentence_of, whol
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import (
+    box,
     fault_at,
     form,
     h,
@@ -20,9 +21,10 @@ from fastlloyd.app.frame import (
 from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
 from fastlloyd.base.markup import Markup
 from fastlloyd.base.names import same
-from fastlloyd.errors import FastLloydError
-from fastlloyd.federation.admission import DataSet
+from fastlloyd.errors import BudgetError, FastLloydError
+from fastlloyd.federation.admission import DataSet, check_known_unit
 from fastlloyd.federation.ledger import known_datasets
+from fastlloyd.federation.store.history import History
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
 
@@ -54,6 +56,7 @@ def _given(answers: Answers) -> dict[str, Any]:
         "chosen": used or numbers,
         "dataset": answers.get("dataset", ""),
         "is_new": answers.get("new_dataset", False),
+        "is_new_unit": answers.get("new_unit", False),
     }
 
 
@@ -134,6 +137,13 @@ def _unit(every: list[ColumnLook], given: dict[str, Any], faults: tuple[FieldFau
             " rows.",
             is_short=True,
         ),
+        box(
+            "is_new_unit",
+            "Earlier runs on this data set protected another unit; start a new sum for this one.",
+            is_ticked=given["is_new_unit"],
+        )
+        if given["is_new_unit"] or any(fault.field == "who" for fault in faults)
+        else None,
     )
 
 
@@ -184,21 +194,10 @@ def _dataset(known: list[str], given: dict[str, Any], faults: tuple[FieldFault, 
             f" the same name each time. {says}",
             offers=known,
         ),
-        h(
-            "label",
-            h(
-                "input",
-                type="checkbox",
-                name="is_new",
-                value="yes",
-                id="is_new",
-                checked=given["is_new"] or None,
-            ),
-            h(
-                "span",
-                "The name is new, and no run on these records was counted under another name.",
-            ),
-            class_="choice",
+        box(
+            "is_new",
+            "The name is new, and no run on these records was counted under another name.",
+            is_ticked=given["is_new"],
         ),
         fault_at("is_new", faults),
     )
@@ -211,9 +210,11 @@ async def take(site: Site, request: Request) -> Response:
     given: dict[str, Any] = {
         each: form_.text(each) for each in ("unit", "id", "who", "n_records", "dataset")
     }
-    given |= {"chosen": form_.texts("chosen"), "is_new": bool(form_.text("is_new"))}
-    known = await beside(lambda: known_datasets(site.history))
-    faults = tuple(_faults(answers, given, known))
+    given |= {"chosen": form_.texts("chosen")}
+    given |= {each: bool(form_.text(each)) for each in ("is_new", "is_new_unit")}
+    history = await beside(lambda: site.history)
+    known = known_datasets(history)
+    faults = (*_faults(answers, given, known), *_unit_faults(given, history))
     if faults:
         return await _page(site, name, answers, given, faults)
     is_person = given["unit"] == PERSON
@@ -225,6 +226,7 @@ async def take(site: Site, request: Request) -> Response:
         "chosen": given["chosen"],
         "dataset": given["dataset"],
         "new_dataset": not _is_known(given["dataset"], known),
+        "new_unit": is_person and given["is_new_unit"],
     }
     site.drafts.save(name, answered(answers | found, "protect"))
     return go(f"/new/{name}/bounds")
@@ -267,6 +269,21 @@ def _faults(answers: Answers, given: dict[str, Any], known: list[str]) -> list[F
             )
         )
     return faults
+
+
+def _unit_faults(given: dict[str, Any], history: History) -> list[FieldFault]:
+    """Return a fault if earlier runs on the data set protected another unit."""
+    if given["unit"] != PERSON or given["is_new_unit"] or not given["who"]:
+        return []
+    try:
+        check_known_unit(given["dataset"], given["who"], "", history)
+    except BudgetError:
+        said = (
+            f"Earlier runs on {given['dataset']} protected another unit than {given['who']}. Use"
+            " its name, or tick the box."
+        )
+        return [FieldFault("who", said)]
+    return []
 
 
 def _refused(field: str, make: Any) -> list[FieldFault]:

@@ -187,6 +187,14 @@ async def _done(
             class_="soft",
         ),
         notes,
+        h(
+            "form",
+            h("button", "Change the answers and run again", class_="second"),
+            h("span", "A further run spends more.", class_="soft"),
+            method="post",
+            action=f"/runs/{name}/again",
+            class_="acts",
+        ),
         h("h2", "For you only"),
         h(
             "p",
@@ -293,10 +301,10 @@ def _label(look: RunLook, recipe: Path, target: str) -> str:
 
 
 async def again(site: Site, request: Request) -> Response:
-    """Begin a new draft with the answers of a run that has no result."""
+    """Begin a new draft with the answers of a run that has ended."""
     name = id_of(request)
     look = await beside(site.runs.look, name)
-    if look.state in (RunState.RUNNING, RunState.DONE):
+    if look.state is RunState.RUNNING:
         return go(f"/runs/{name}")
     before = site.drafts.load(name)
     kept = {key: before[key] for key in _KEPT if key in before}
