@@ -169,7 +169,7 @@ class Outlook(Forecast, frozen=True, kw_only=True):
     dealer: Traffic | None = None
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class WantedBars(msgspec.Struct, frozen=True, kw_only=True):
     """Smallest epsilon for wanted bars.
 
     errors : largest wanted bar of each named feature, in the units of its column.
@@ -198,7 +198,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     outlooks: tuple[Outlook, ...]
     least_epsilon: float | None
     needed_records: int | None
-    wanted: Wanted | None = None
+    wanted: WantedBars | None = None
     by_clients: dict[int, list[float]] = {}
 
 
@@ -339,7 +339,7 @@ def needed_records(question: PlannedRun, epsilon: float) -> int | None:
     return _first(candidates, question.algorithm.fewest_iterations, enough)
 
 
-def wanted(question: PlannedRun, errors: Mapping[str, float]) -> Wanted:
+def wanted(question: PlannedRun, errors: Mapping[str, float]) -> WantedBars:
     """Return the smallest epsilon whose bars are at most these errors.
 
     errors : largest bar of each named feature, in the units of its column. It is a factor for a
@@ -351,7 +351,9 @@ def wanted(question: PlannedRun, errors: Mapping[str, float]) -> Wanted:
     found = least_epsilon(
         question, lambda each: each.verdict is not Verdict.MOSTLY_NOISE and each.bar <= most
     )
-    return Wanted(errors=dict(errors), outlook=None if found is None else outlook(question, found))
+    return WantedBars(
+        errors=dict(errors), outlook=None if found is None else outlook(question, found)
+    )
 
 
 def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[Forecast]]:

@@ -1,6 +1,7 @@
 """Forecast of a run for programs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 from fastlloyd.base.names import choose
@@ -9,10 +10,11 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.jobs.choices import BoundsText
 from fastlloyd.mechanisms.catalogue import algorithm as named
+from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.records.bounds import given_bounds, named_columns, parse_bounds
 from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.reports import advice
-from fastlloyd.reports.advice import EPSILONS, Advice, PlannedRun
+from fastlloyd.reports.advice import EPSILONS, MAX_FEATURES, Advice, PlannedRun
 
 
 def advise(
@@ -80,6 +82,8 @@ def advise(
     >>> [bar.feature for bar in advice.outlooks[0].bars]
     ['age', 'crp']
     """
+    if n_features is not None:
+        n_features = _whole(n_features, "n_features", MAX_FEATURES)
     domain = None if bounds is None else stated_bounds(bounds, n_features)
     if n_features is None:
         if domain is None:
@@ -89,17 +93,55 @@ def advise(
             )
         n_features = domain.n_features
     question = PlannedRun(
-        n_records=n_records,
+        n_records=_whole(n_records, "n_records", MAX_RECORDS),
         n_features=n_features,
-        n_clusters=n_clusters,
-        algorithm=named(algorithm),
-        delta=delta,
+        n_clusters=_whole(n_clusters, "n_clusters", MAX_RECORDS),
+        algorithm=named(_text(algorithm, "algorithm")),
+        delta=None if delta is None else _real(delta, "delta"),
         neighboring_relation=choose(
-            NeighboringRelation, neighboring_relation, "neighboring_relation"
+            NeighboringRelation,
+            _text(neighboring_relation, "neighboring_relation"),
+            "neighboring_relation",
         ),
         domain=domain,
     )
-    return advice.advise(question, epsilons, wanted_error)
+    wanted = {} if wanted_error is None else wanted_error
+    if not isinstance(wanted, Mapping):
+        raise _refused(wanted, "wanted_error", "a dict of numbers by the names of features")
+    return advice.advise(
+        question,
+        [_real(epsilon, "epsilon") for epsilon in _several(epsilons)],
+        {name: _real(size, f"wanted_error of {name!r:.40}") for name, size in wanted.items()},
+    )
+
+
+def _several(value: Any) -> Iterable[Any]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise _refused(value, "epsilons", "a list of numbers")
+    return value
+
+
+def _whole(value: Any, name: str, most: int) -> int:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or not 1 <= int(value) <= most:
+        raise _refused(value, name, f"a whole number from 1 to {most}")
+    return int(value)
+
+
+def _real(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _refused(value, name, "a number")
+    return float(value)
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise _refused(value, name, "a text")
+    return value
+
+
+def _refused(value: object, name: str, expected: str) -> PlanError:
+    return PlanError(f"{name} is {value!r:.40}; expected {expected}", field=name)
 
 
 def stated_bounds(bounds: Any, n_features: int | None) -> Domain:
@@ -114,6 +156,8 @@ def stated_bounds(bounds: Any, n_features: int | None) -> Domain:
         return Domain.of_recipe(bounds.features, scaling=Scaling.PER_FEATURE)
     is_text = isinstance(bounds, BoundsText)
     by_name = list(bounds) if isinstance(bounds, Mapping) else []
+    for name in by_name:
+        _text(name, "name of a feature with bounds")
     names = named_columns(bounds.text)[0] if is_text else by_name
     if not names:
         if n_features is None:
@@ -121,7 +165,8 @@ def stated_bounds(bounds: Any, n_features: int | None) -> Domain:
                 "n_features is missing: bounds without names do not tell the number of features",
                 field="n_features",
             )
-        names = [f"x{number}" for number in range(1, n_features + 1)]
+        last = _whole(n_features, "n_features", MAX_FEATURES)
+        names = [f"x{number}" for number in range(1, last + 1)]
     lower, upper = (
         parse_bounds(bounds.text, names) if is_text else given_bounds(bounds, names, len(names))
     )

@@ -464,6 +464,37 @@ def test_programs_get_the_same_forecast() -> None:
             fastlloyd.advise(900, 3, **wrong)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n_records", "600"),
+        ("n_records", 600.5),
+        ("n_records", None),
+        ("n_clusters", True),
+        ("n_features", 10**9),
+        ("n_features", 2.5),
+        ("epsilons", "1"),
+        ("epsilons", 1.0),
+        ("wanted_error", [1]),
+        ("algorithm", None),
+        ("delta", "x"),
+        ("neighboring_relation", 3),
+    ],
+)
+def test_programs_that_pass_something_else_are_told_the_parameter(field: str, value: Any) -> None:
+    asked: dict[str, Any] = {"n_records": 600, "n_clusters": 2, "n_features": 3} | {field: value}
+    with pytest.raises(PlanError, match=field) as refused:
+        fastlloyd.advise(**asked)
+    assert refused.value.field == field
+    assert repr(value) in str(refused.value)
+
+
+def test_programs_that_pass_wrong_names_or_sizes_are_told_which() -> None:
+    for wrong in ({"bounds": {1: (0, 1)}}, {"bounds": {"a": (0, 1)}, "wanted_error": {"a": "1"}}):
+        with pytest.raises(PlanError, match=r"expected a (text|number)"):
+            fastlloyd.advise(600, 2, **wrong)
+
+
 def test_candidates_are_all_numbers_with_two_digits() -> None:
     for candidates in (CANDIDATE_EPSILONS, CANDIDATE_RECORDS):
         assert candidates == sorted(set(candidates))
