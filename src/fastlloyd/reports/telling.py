@@ -53,11 +53,11 @@ def readings(m: Mechanism) -> tuple[Fact, ...]:
 def _gaps(m: Mechanism) -> Iterator[Fact]:
     for feature in m.domain.recipe or ():
         if feature.missing == MIDDLE:
-            yield Fact.of("reads_gap_middle", name=feature.name)
+            yield Fact.of("reads_gap_middle", name=feature.key)
         elif feature.missing not in (REFUSE, DROP):
             missing = feature.missing
             value = missing if isinstance(missing, str) else f"{missing:g}"
-            yield Fact.of("reads_gap", name=feature.name, value=value)
+            yield Fact.of("reads_gap", name=feature.key, value=value)
 
 
 def suggestions(clearest: int | None, finer: int | None) -> Sequence[Fact]:

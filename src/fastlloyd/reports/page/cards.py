@@ -3,12 +3,13 @@
 from typing import Final
 
 from fastlloyd.base.markup import Child, Markup, element
+from fastlloyd.base.names import listing
 from fastlloyd.base.precision import brief_count
 from fastlloyd.reports.page.drawing import Axis, size_bar, strip
 from fastlloyd.reports.page.view import EXACT_COUNTS, View
 from fastlloyd.reports.page.words import breakable
 from fastlloyd.reports.telling import readings
-from fastlloyd.reports.units import SIDES
+from fastlloyd.reports.units import SIDES, LogUnits
 
 FULL, COMPACT = 12, 40  # groups with a full card, with a short card; a table has more
 ROWS, FEW_ROWS = 8, 3  # features of a full card, and of a short one
@@ -42,6 +43,10 @@ def _introduction(view: View) -> list[Child]:
         texts.append(view.said("how_to_read", n=n_bars, misses=misses))
     if view.compares:
         texts.append(view.said("how_to_read_colours"))
+    if logs := [
+        view.features[j] for j, units in enumerate(view.units) if isinstance(units, LogUnits)
+    ]:
+        texts.append(view.said("how_to_read_logs", features=listing(logs)))
     return spaced(texts)
 
 
@@ -66,6 +71,8 @@ def _card(view: View, axes: list[Axis], cluster: int) -> Markup:
     named = [claim.feature for claim in claims]
     others = [j for j in view.profile.by_importance.tolist() if j not in named]
     shown = (named + others)[: _rows(view)]
+    if len(shown) == len(view.features):
+        shown.sort()  # the same order on all cards
     hidden, label = len(view.features) - len(shown), f"group-{cluster}"
     covers = view.said("bars_cover", readings=readings(view.mechanism))
     return element(

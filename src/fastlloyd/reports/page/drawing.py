@@ -156,11 +156,13 @@ def strip(view: View, axis: Axis, cluster: int, feature: int) -> Markup:
 
 
 def size_bar(view: View, cluster: int) -> Markup:
-    """Return the bar of a noisy count, with two standard errors to either side."""
+    """Return the bar of a noisy count, with two standard errors to either side. Its whole length is
+    the sum of all counts.
+    """
     error = view.stored.count_error
-    top = max(float(view.counts.max()) + SIDES * error, 1.0)
+    top = max(float(np.maximum(view.counts, 0.0).sum()), 1.0)
     count = max(float(view.counts[cluster]), 0.0)
-    low, high = max(count - SIDES * error, 0.0), count + SIDES * error
+    low, high = max(count - SIDES * error, 0.0), min(count + SIDES * error, top)
     line = element(
         "line", x1=percent(low / top), x2=percent(high / top), y1="50%", y2="50%", class_="bar"
     )

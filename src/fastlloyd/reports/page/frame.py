@@ -3,6 +3,7 @@
 from fastlloyd.base.markup import Child, Markup, element
 from fastlloyd.base.precision import brief_count
 from fastlloyd.mechanisms.facts import Fact
+from fastlloyd.reports.names import LONGEST
 from fastlloyd.reports.page.bounds import page_of_bounds
 from fastlloyd.reports.page.cards import groups, spaced
 from fastlloyd.reports.page.centre_map import centre_map
@@ -12,7 +13,7 @@ from fastlloyd.reports.page.parties import parties
 from fastlloyd.reports.page.privacy import privacy
 from fastlloyd.reports.page.settings import citation, settings
 from fastlloyd.reports.page.side_by_side import side_by_side
-from fastlloyd.reports.page.view import EXACT_COUNTS, View
+from fastlloyd.reports.page.view import EXACT_COUNTS, LISTED, View
 from fastlloyd.reports.page.words import breakable
 from fastlloyd.reports.run_result import EXACT
 from fastlloyd.reports.stored_files import StoredFiles
@@ -46,13 +47,19 @@ def _of_clusters(view: View) -> bytes:
 
 def _title(view: View) -> str:
     """Return the title that people gave, or what was computed."""
-    computed = view.text("page_title", n_clusters=view.n_clusters, n_features=len(view.features))
-    return view.names.title or view.run.study.get("name") or computed
+    return view.names.title or view.run.study.get("name") or _computed_title(view)
+
+
+def _computed_title(view: View) -> str:
+    k, names = view.n_clusters, view.features
+    if len(names) <= LISTED and sum(map(len, names)) <= LONGEST:
+        return view.text("page_title_by", n_clusters=k, features=list(names))
+    return view.text("page_title", n_clusters=k, n_features=len(names))
 
 
 def _head(view: View) -> list[Child]:
     study, title = view.run.study, _title(view)
-    computed = view.text("page_title", n_clusters=view.n_clusters, n_features=len(view.features))
+    computed = _computed_title(view)
     badges: list[Child] = [
         None if view.run.is_private else [element("b", view.said("warn_not_private")), " "],
     ]

@@ -7,6 +7,16 @@ from fastlloyd.base.markup import Child, Markup, element
 from fastlloyd.reports.page.run_view import RunView
 
 _COIN: Final = 50
+# codes of what is outside the guarantee, by what can be done about it
+_GROUPS: Final = {
+    "outside_ensure": (
+        "everything", "taken_from_the_data", "several_records", "wrong_ids", "more_organisations",
+        "more_runs", "settings", "choices", "earlier_steps", "layout", "machines",
+        "dishonest_parties", "dropped_clients", "totals",
+    ),
+    "outside_keep": ("exact_outputs", "owner_counts"),
+    "outside_not_prevented": ("people_in_general", "refusals", "timing", "attendance"),
+}  # fmt: skip
 
 
 def privacy(run: RunView) -> list[Child]:
@@ -46,12 +56,27 @@ def privacy(run: RunView) -> list[Child]:
             element(
                 "div",
                 element("h3", run.said("heading_outside")),
-                _list(entry["sentence"] for entry in said["outside_the_guarantee"]),
+                _outside(run),
             ),
             class_="two",
         ),
         _cautions(run),
     ]
+
+
+def _outside(run: RunView) -> list[Child]:
+    """Return what is outside the guarantee, by what can be done about it."""
+    found: list[Child] = []
+    entries = run.privacy["outside_the_guarantee"]
+    for heading in _GROUPS:
+        of = [each["sentence"] for each in entries if _group(each["code"]) == heading]
+        if of:
+            found += [element("p", run.said(heading), class_="small soft"), _list(of)]
+    return found
+
+
+def _group(code: str) -> str:
+    return next((name for name, codes in _GROUPS.items() if code in codes), "outside_ensure")
 
 
 def _odds(run: RunView) -> list[Child]:

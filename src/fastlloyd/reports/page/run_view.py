@@ -114,7 +114,9 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
         """Fact that says in words how well one record or person is hidden."""
         n = self.right_on_average
         name = "lead_hardly" if n <= HARDLY else "lead_partly" if n <= PARTLY else "lead_badly"
-        return Fact.of(name, question=self.question, share=n)
+        words = "lead_guesses_but" if self.delta else "lead_guesses"
+        guesses = Fact.of(words, share=n, worst=self.right_at_worst, delta=self.delta)
+        return Fact.of(name, question=self.question, guesses=guesses)
 
     def said(self, name: str, /, **values: Any) -> Markup:
         """Return the sentence of a fact as HTML."""

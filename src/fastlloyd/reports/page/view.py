@@ -24,6 +24,7 @@ from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.telling import groups_rows, not_settled, side
 from fastlloyd.reports.units import Units, units_of
 
+LISTED = 4  # features in one sentence
 EXACT_COUNTS = 0.5  # a smaller standard error of a count hides nothing
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -194,10 +195,22 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return [Fact.of("group_silent" if self.has_noise else "group_alike")]
         named = [self._claim(cluster, claim, n) for n, claim in enumerate(claims)]
         found = [Fact.of("claims", claims=named)]
-        n_unsaid = int((self.profile.sides[cluster] == 0).sum())
-        if n_unsaid and self.has_noise:
-            found.append(Fact.of("nothing_on_others", n=n_unsaid))
+        sides, named_already = self.profile.sides[cluster], {each.feature for each in claims}
+        more = [j for j in np.flatnonzero(sides).tolist() if j not in named_already]
+        found += self._listed("also_differs", more)
+        if self.has_noise:
+            found += self._listed("not_clear", np.flatnonzero(sides == 0).tolist())
         return found
+
+    def _listed(self, name: str, features: list[int]) -> list[Fact]:
+        """Return the fact about some features, by name if they are few, or nothing for none."""
+        if not features:
+            return []
+        if len(features) > LISTED:
+            return [Fact.of(f"{name}_in", n=len(features))]
+        return [
+            Fact.of(name, features=[Fact.of("feature", feature=self.features[j]) for j in features])
+        ]
 
     def _claim(self, cluster: int, claim: Claim, number: int) -> Fact:
         j, units = claim.feature, self.units[claim.feature]

@@ -100,7 +100,7 @@ def test_warnings_come_first() -> None:
     exact = replaced(exact, count_error=0.0)
     text = Seen(page(exact)).text
     assert "NOT PRIVATE." in text
-    assert "noise allows" not in text
+    assert "clearly above" not in text
 
 
 def test_sentences_are_about_rows_if_a_person_may_have_several() -> None:
