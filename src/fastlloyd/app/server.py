@@ -168,7 +168,7 @@ def _greet(door: Door, opener: Path, say: Say, *, with_browser: bool) -> None:
     if "SSH_CONNECTION" in os.environ:
         port = door.host.rpartition(":")[2]
         say(f"From another machine: ssh -L {port}:localhost:{port} THIS-MACHINE, equal ports.")
-    say("Press Ctrl-C to end. ChildRuns that are under way go on.")
+    say("Press Ctrl-C to end. Runs that are under way go on.")
     if with_browser:
         with suppress(webbrowser.Error):
             webbrowser.open(opener.as_uri())
