@@ -48,7 +48,7 @@ async def show(site: Site, _request: Request) -> Response:
         ),
         table if rows else h("p", "No run has named a data set yet.", class_="note"),
         said,
-        [h("h2", "ChildRuns by year"), h("ul", of_years)] if of_years else None,
+        [h("h2", "Runs by year"), h("ul", of_years)] if of_years else None,
         elsewhere(
             "fastlloyd ledger show\nfastlloyd ledger limit --dataset NAME --epsilon 3 --delta 1e-6"
         ),
