@@ -15,6 +15,7 @@ is late finds nothing to do.
 
 import enum
 import os
+import shutil
 import subprocess  # nosec B404 - runs this very program
 import sys
 import time
@@ -92,6 +93,7 @@ class ChildRuns:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._children = dict[str, subprocess.Popen[bytes]]()
+        self._ended = dict[str, RunLook]()  # such a run does not change any more
 
     def path(self, name: str) -> Path:
         """Return the folder of a run. Raises StateError for a text that is no id."""
@@ -157,11 +159,13 @@ class ChildRuns:
         """Return the run as it is now. Raises StateError if there is none, or its files cannot be
         used.
         """
+        if name in self._ended:
+            return self._ended[name]
         folder = self.path(name)
         request = folder / _REQUEST
         is_void = not request.exists()
         file = FitFile.read(folder / _VOID if is_void else request)
-        if not is_void and (is_held(request) or self._may_come(file.run_id, request)):
+        if not is_void and (_is_alive(request) or self._may_come(file.run_id, request)):
             return _Said.of(folder).look(RunState.RUNNING, file)
         # the process has ended, if there was one: what it left does not change any more
         charged = _charged(file)
@@ -173,7 +177,14 @@ class ChildRuns:
             state = RunState.DONE
         else:
             state = RunState.SPENT if charged else RunState.REFUNDED
-        return _Said.of(folder).look(state, file)
+        self._ended[name] = _Said.of(folder).look(state, file)
+        return self._ended[name]
+
+    def remove(self, name: str) -> None:
+        """Forget a run that has ended. Its result and its entry in the ledger stay."""
+        if self.look(name).state is not RunState.RUNNING:
+            shutil.rmtree(self.path(name), ignore_errors=True)
+            self._ended.pop(name, None)
 
     def _may_come(self, name: str, request: Path) -> bool:
         """Return whether a child that has no lock yet may still take it."""
@@ -225,6 +236,17 @@ class _Said(NamedTuple):
             faults=[line.removeprefix("Error: ") for line in self.faults],
             digests=next((line["files"] for line in self.lines if "files" in line), {}),
         )
+
+
+def _is_alive(request: Path) -> bool:
+    """Return whether a process carries out a request."""
+    if (held := is_held(request)) is not None:
+        return held
+    try:
+        Lock(request).release()
+    except InUseError:
+        return True
+    return False
 
 
 def _content(path: Path) -> str:

@@ -63,6 +63,8 @@ _POST: Final[dict[str, Answer]] = {
     "/new/{name}/count": confirm.count,
     "/runs/{name}/labels": run.labels,
     "/runs/{name}/again": run.again,
+    "/new/{name}/remove": start.remove_draft,
+    "/runs/{name}/remove": start.remove_run,
 }
 _STATIC: Final = {"app.css": "text/css", "app.js": "text/javascript", "app.svg": "image/svg+xml"}
 

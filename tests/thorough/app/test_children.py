@@ -76,6 +76,21 @@ def test_a_run_ends_with_its_result_and_a_new_app_finds_it(tmp_path: Path) -> No
         assert path.stat().st_mode & 0o077 == 0
 
 
+def test_a_run_that_is_removed_leaves_its_result_and_its_entry(tmp_path: Path) -> None:
+    runs = ChildRuns(tmp_path / "runs")
+    runs.start(request(tmp_path))
+    runs.remove(RUN)  # it is running
+    assert runs.names() == [RUN]
+    assert ended(runs) is RunState.DONE
+    runs.remove(RUN)
+    assert runs.names() == []
+    assert (tmp_path / "result" / "privacy.json").exists()
+    assert counted(tmp_path) == 1
+    runs.start(request(tmp_path, out=str(tmp_path / "again"), new_dataset=False))
+    assert ended(runs) is not RunState.DONE  # the ledger has this id
+    assert counted(tmp_path) == 1
+
+
 def test_many_presses_of_the_button_start_one_run(tmp_path: Path) -> None:
     runs, file = ChildRuns(tmp_path / "runs"), request(tmp_path)
     presses = [threading.Thread(target=runs.start, args=(file,)) for _ in range(8)]
@@ -103,6 +118,7 @@ def test_a_killed_run_is_charged_at_most_once_and_its_page_says_the_truth(
         time.sleep(0)
     child.send_signal(signal.SIGKILL)
     child.wait()
+    os.utime(tmp_path / "runs" / RUN / "request.json", (0, 0))  # nobody waits for it any more
     state = ended(ChildRuns(tmp_path / "runs"))
     there = (tmp_path / "ledger.store").exists()
     if line == "":

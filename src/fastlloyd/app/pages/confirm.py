@@ -15,12 +15,13 @@ from fastlloyd.app.checking import FileCheck, checked_in_a_process
 from fastlloyd.app.drafts import Answers, now, shown_as
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import elsewhere, form, h, page, text_field
+from fastlloyd.app.looking import check_path
 from fastlloyd.app.pages import start
 from fastlloyd.app.site import Site, answered, beside, door_of, go, id_of, missing_step, steps
 from fastlloyd.base.files import check_destination
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.names import listing
-from fastlloyd.errors import FastLloydError, OutputError
+from fastlloyd.errors import DataError, FastLloydError, OutputError
 from fastlloyd.federation.store.noted import DataFiles
 from fastlloyd.jobs.data_files import files_of
 from fastlloyd.jobs.recipe_check import FeatureCounts
@@ -239,13 +240,13 @@ async def take(site: Site, request_: Request) -> Response:
 def _faults(site: Site, name: str, answers: Answers, out: str) -> list[FieldFault]:
     """Return what would refuse the run, without reading the records."""
     faults = list[FieldFault]()
-    if not Path(out).is_absolute():
-        faults.append(FieldFault("out", "Write the full path of a new folder."))
-    else:
-        try:
-            check_destination(Path(out), force=False)
-        except OutputError as error:
-            faults.append(FieldFault("out", f"{error}."))
+    try:
+        check_path(out)
+        check_destination(Path(out), force=False)
+    except DataError:
+        faults.append(FieldFault("out", "Write the full path of a new folder of this machine."))
+    except OutputError as error:
+        faults.append(FieldFault("out", f"{error}."))
     ledger = None if site.ledger is None else str(site.ledger)
     places = {"purpose": "purpose"}
 

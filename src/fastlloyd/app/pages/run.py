@@ -17,9 +17,10 @@ from fastlloyd.app.answers import FieldFault
 from fastlloyd.app.children import RunLook, RunState
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import elsewhere, form, h, page, text_field
+from fastlloyd.app.looking import check_path
 from fastlloyd.app.site import Site, beside, door_of, go, id_of
 from fastlloyd.base.markup import Child, Markup
-from fastlloyd.errors import StateError
+from fastlloyd.errors import DataError, StateError
 from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.reports.run_result import FILES, NAMES, PAGE
 
@@ -263,8 +264,10 @@ async def labels(site: Site, request: Request) -> Response:
     if look.state is not RunState.DONE:
         return go(f"/runs/{name}")
     target = given.text("target")
-    if not Path(target).is_absolute():
-        fault = FieldFault("target", "Write the full path of a new file.")
+    try:
+        check_path(target)
+    except DataError:
+        fault = FieldFault("target", "Write the full path of a new file of this machine.")
         return await _done(site, name, look, [], faults=(fault,), target=target)
     fault_said = await beside(_label, look, site.runs.recipe(name), target)
     if fault_said:

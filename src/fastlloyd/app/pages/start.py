@@ -8,7 +8,7 @@ from starlette.responses import Response
 from fastlloyd.app.children import RunState
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import form, h, page
-from fastlloyd.app.site import Site, beside, door_of, go, missing_step
+from fastlloyd.app.site import Site, beside, door_of, go, id_of, missing_step
 from fastlloyd.base.markup import Markup
 from fastlloyd.errors import FastLloydError
 
@@ -30,6 +30,7 @@ async def show(site: Site, request: Request) -> Response:
     drafts = [
         h(
             "li",
+            _removal(f"/new/{name}/remove"),
             h(
                 "a",
                 draft.get("path", "a draft"),
@@ -82,12 +83,36 @@ def _runs(site: Site) -> Markup | None:
                 h("td", h("a", look.folder.name, href=f"/runs/{name}")),
                 h("td", time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(began))),
                 h("td", WORDS[look.state]),
+                h(
+                    "td",
+                    None if look.state is RunState.RUNNING else _removal(f"/runs/{name}/remove"),
+                ),
             )
         )
     if not rows:
         return None
-    heads = h("thead", h("tr", [h("th", name) for name in ("result", "last change", "state")]))
+    heads = h("thead", h("tr", [h("th", name) for name in ("result", "last change", "state", "")]))
     return h("div", h("table", heads, h("tbody", rows)), class_="scroll")
+
+
+def _removal(path: str) -> Markup:
+    """Return a button that takes a line off the page. Results and the ledger stay."""
+    button = h("button", "Remove from this page", type="submit", class_="second")
+    return h("form", button, method="post", action=path)
+
+
+async def remove_draft(site: Site, request: Request) -> Response:
+    """Remove a draft."""
+    site.drafts.remove(id_of(request))
+    return go("/")
+
+
+async def remove_run(site: Site, request: Request) -> Response:
+    """Remove a run that has ended from the page, with its draft."""
+    await beside(site.runs.remove, id_of(request))
+    if not site.runs.is_begun(id_of(request)):
+        site.drafts.remove(id_of(request))
+    return go("/")
 
 
 def _asking(said: str = "", status: int = 200) -> Response:
