@@ -92,15 +92,17 @@ class Using:
         marks = {name: getattr(layout, name) for name in ("decimal", "thousands", "missing_words")}
         return replace(self, here=msgspec.structs.replace(self.here, **marks))
 
-    @property
+    @cached_property
     def form(self) -> TextFormat:
         """Local form of numbers and dates in text."""
         dates = {each.key: each.date for each in self.features if each.date is not None}
-        return TextFormat(
+        form = TextFormat(
             decimal=self.here.decimal or ".",
             thousands=self.here.thousands or "",
             dates=dates | self.here.dates,
         )
+        gone = map(form.number, self._words)
+        return form._replace(gone=frozenset(number for number in gone if number is not None))
 
     def cells(self, block: CellBlock, columns: Sequence[str]) -> dict[str, ColumnCells]:
         """Return the cells of each feature's column, by its key.
@@ -115,24 +117,23 @@ class Using:
         """Return the cells of a column. Those that hold a word for a missing cell, or the number
         that it writes, such as -999, are missing.
         """
-        words, numbers = self._words
+        words, numbers = self._words, self.form.gone
         if words and isinstance(cells, TextCells):
             cells = TextCells.coded(cells.texts, cells.codes, words)
         elif numbers and isinstance(cells, np.ndarray):
-            cells = np.where(np.isin(cells, numbers), np.nan, cells)
+            cells = np.where(np.isin(cells, list(numbers)), np.nan, cells)
         return cells_of(cells)
 
     @cached_property
-    def _words(self) -> tuple[frozenset[str], list[float]]:
-        words = as_words(self.here.missing_words)
-        return words, [number for number in map(self.form.number, words) if number is not None]
+    def _words(self) -> frozenset[str]:
+        return as_words(self.here.missing_words)
 
     def check_ids(self, ids: Ids | None, where: Callable[[int], str]) -> None:
         """Raise DataError for an id that is a word for a missing cell. The message shows no id.
 
         where : as in `numbers`.
         """
-        words, _ = self._words
+        words = self._words
         texts = ids.texts() if words and ids is not None else []
         gone = {text for text in set(texts) if as_word(text.decode(errors="replace")) in words}
         for row in (row for row, text in enumerate(texts) if text in gone):

@@ -62,19 +62,21 @@ class TextFormat(NamedTuple):
     decimal : decimal mark.
     thousands : mark between thousands, or "".
     dates : format of dates of each feature that differs from the recipe's, by its key.
+    gone : numbers that stand for a missing cell, such as -999.
     """
 
     decimal: str = "."
     thousands: str = ""
     dates: Mapping[str, str] = {}
+    gone: frozenset[float] = frozenset()
 
     def number(self, text: str) -> float | None:
-        """Return the number that a text writes, NaN for text such as +nan, or None."""
+        """Return the number that a text writes, NaN for +nan and for a missing cell, or None."""
         try:
             (number,) = floats(Notation(self.decimal, self.thousands).in_python([text]))
         except ValueError:
             return None
-        return None if math.isinf(number) else number
+        return None if math.isinf(number) else math.nan if number in self.gone else number
 
 
 class Way(Protocol):

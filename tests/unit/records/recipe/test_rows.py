@@ -196,7 +196,7 @@ def test_a_neighbour_changes_the_features_of_one_record_only(
 @pytest.mark.parametrize(
     ("cell", "number"),
     [("1.234,5", 1234.5), ("-1.234", -1234), ("1,5", 1.5), ("1.5", None), ("1.2.3", None), ("1,5,0", None),
-     ("12.34.567", None), ("1..234", None), ("+nan", 3), ("-NaN", 3), ("inf", None), ("-999", 3)],
+     ("12.34.567", None), ("1..234", None), ("+nan", 3), ("-NaN", 3), ("inf", None), ("-999", 3), ("-999,0", 3)],
 )  # fmt: skip
 def test_a_number_has_one_notation_in_every_column_and_frame(
     tmp_path: Path, below: str | None, cell: str, number: float | None
