@@ -71,16 +71,17 @@ def draw_advice(title: str, curves: Mapping[int, Sequence[Forecast]], asked: int
 
 
 def _label_advice(ax: "Axes", title: str, epsilons: Sequence[float]) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 12}
     ax.set_title(title, **marks)
     ax.set(
         xlabel="epsilon",
-        ylabel="bar / width of the bounds\n(full marks: clear, white marks: blurred)",
+        ylabel="two standard errors / width of the bounds\n(full marks: clear, white: blurred)",
     )
     ax.set_xticks(list(epsilons) if len(epsilons) <= 10 else [epsilons[0], epsilons[-1]])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:,.5g}%"))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter(NullFormatter())
