@@ -226,7 +226,7 @@ def test_the_threat_model_shows_the_figures_of_epsilon_1() -> None:
     }
 
     def percent(share: float) -> str:
-        return f"{math.ceil(share * 1000) / 10:g} %"
+        return f"{math.ceil(share * 1000) / 10:g}"
 
     m, pure = (
         design_mechanism(FASTLLOYD, box, delta=1e-6, **settings),
@@ -234,11 +234,11 @@ def test_the_threat_model_shows_the_figures_of_epsilon_1() -> None:
     )
     shown = [percent(Odds.of_run(m).certainty(before)) for before in (0.01, 0.1, 0.5, 0.9)]
     assert f"| certain afterwards, at most | {' | '.join(shown)} |" in page
-    assert f"guesses right in at most {percent(Odds.of_run(m).right_guesses())} of cases" in page
+    assert f"guesses right in at most {percent(Odds.of_run(m).right_guesses())} % of cases" in page
     shown = [percent(Odds.of_run(pure).certainty(before)) for before in (0.01, 0.1, 0.5, 0.9)]
     assert (
-        f"{', '.join(shown)}, and {percent(Odds.of_run(pure).right_guesses())} of all guesses"
-        in page
+        f"{', '.join(shown[:-1])} and {shown[-1]} %, and"
+        f" {percent(Odds.of_run(pure).right_guesses())} % of all guesses" in page
     )
     of_two = study_of_two(TrustMode.CLIENT_NOISE)
     first = of_two.mechanism.rounds[0]
