@@ -83,6 +83,7 @@ def test_an_option_overrides_the_recipe_and_says_so(fastlloyd: Command) -> None:
         "fit", "hospital.csv", "--recipe", RECIPE, "--no-out", "--columns", "agee",
     )  # fmt: skip
     refused(unknown, "'agee'", "'age'")
+    assert len(unknown.err.splitlines()) == 1
     refused(
         fastlloyd("fit", "hospital.csv", "--recipe", RECIPE, "--no-out", "--bounds", "0:1"),
         "leave out --bounds",

@@ -14,6 +14,7 @@ from fastlloyd.cli.usage import BEFORE
 from fastlloyd.errors import PlanError
 
 if TYPE_CHECKING:
+    from fastlloyd.base.problems import Faults
     from fastlloyd.jobs.choices import StatedBounds
     from fastlloyd.records.recipe.feature import Feature
     from fastlloyd.records.recipe.recipe import Recipe
@@ -160,6 +161,20 @@ def given_recipe(
     features = chosen_features(recipe, columns)
     keys = tuple(each.key for each in features if each.key in recipe.searched)
     return Using(features=features, here=recipe.here, searched=keys)
+
+
+def noted_recipe(
+    faults: "Faults", path: Path | None, columns: str | None, *, searching: bool = False
+) -> "Using | None":
+    """Return the same as `given_recipe`. If it raises an error, raise Problems with all faults so
+    far, because later faults would only follow from this one.
+
+    faults : faults so far.
+    """
+    using = faults.value(None, lambda: given_recipe(path, columns, searching=searching), "recipe")
+    if path is not None and using is None:
+        faults.check()
+    return using
 
 
 def for_search(recipe: "Using | None") -> "Using | None":

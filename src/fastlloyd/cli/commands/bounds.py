@@ -139,9 +139,7 @@ def estimate(
         _check_out(out, heading=f"# {FOUND}", force=force)
     account = faults.value(None, lambda: requests.given_account(ledger, "bounds", data), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
-    using = faults.value(
-        None, lambda: recipes.given_recipe(recipe, columns, searching=True), "recipe"
-    )
+    using = recipes.noted_recipe(faults, recipe, columns, searching=True)
     searched = faults.value(None, lambda: recipes.ranges_of(using, value_range), "value_range")
     request = BoundsRequest(
         records=requests.given_files(

@@ -60,9 +60,7 @@ def fit(
             results.check_comparison(mechanism)
     account = faults.value(None, lambda: requests.given_account(ledger, "fit", data), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
-    using = faults.value(
-        None, lambda: recipes.given_recipe(recipe, columns, searching=True), "recipe"
-    )
+    using = recipes.noted_recipe(faults, recipe, columns, searching=True)
     ranges = faults.value(None, lambda: recipes.ranges_of(using, value_range), "value_range")
     bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")
     request = FitRequest(

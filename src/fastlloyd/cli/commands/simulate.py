@@ -89,7 +89,7 @@ def simulate(
         lambda: persons.persons_in(unit_column, unit_name, max_clients_per_person),
         "unit_name",
     )
-    using = faults.value(None, lambda: recipes.given_recipe(recipe, columns), "recipe")
+    using = recipes.noted_recipe(faults, recipe, columns)
     bounds = faults.value(None, lambda: recipes.bounds_of(using, mechanism.bounds), "bounds")
     request = SimulateRequest(
         records=requests.given_files(

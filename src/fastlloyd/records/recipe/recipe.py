@@ -138,7 +138,7 @@ class Recipe:
     def chosen(self, keys: Sequence[str]) -> tuple[Feature, ...]:
         """Return the features with these keys, in this order, and a date that orders rows.
 
-        Raises DataError for a key that is no feature.
+        Raises DataError for a key that is no feature, and for a time until a date that is left out.
         """
         by_key = {each.key: each for each in self.features}
         for key in keys:
@@ -150,7 +150,15 @@ class Recipe:
                     field="columns",
                 )
         orders = [each for each in self.features if each.role == ORDER and each.key not in keys]
-        return (*(by_key[key] for key in keys), *orders)
+        found = (*(by_key[key] for key in keys), *orders)
+        for each in found:
+            if each.until in by_key and by_key[each.until] not in found:
+                raise DataError(
+                    f"feature {each.key!r:.80} is the time until {each.until!r:.80}, which is not"
+                    " among the chosen features; choose it too",
+                    field="columns",
+                )
+        return found
 
     @property
     def columns(self) -> tuple[GridColumn, ...]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.errors import Problems
+from fastlloyd.errors import DataError, Problems
 from fastlloyd.records.recipe import Recipe
 from fastlloyd.records.recipe.checks import LEAST_RATIO
 from fastlloyd.records.recipe.dates import day_of
@@ -34,6 +34,14 @@ def test_a_search_is_for_the_features_with_a_range_and_for_the_date_that_one_cou
     crp = features["crp"]
     assert (crp.bounds, crp.weight, crp.below, crp.missing) == ((0.01, 1000), 1.0, "limit", "drop")
     assert [each.key for each in searched_features(recipe.features, ["crp"])] == ["crp"]
+
+
+def test_a_time_until_a_date_is_not_chosen_without_the_date() -> None:
+    recipe = Recipe.of(TABLES, searching=True)
+    assert [each.key for each in recipe.chosen(["visit", "age"])] == ["visit", "age"]
+    with pytest.raises(DataError) as caught:
+        recipe.chosen(["age", "crp"])
+    assert caught.value.field == "columns"
 
 
 def test_bounds_found_take_the_place_of_ranges_and_nothing_else_changes() -> None:
