@@ -35,9 +35,10 @@ PAGES = [
     "tutorial-sites.md",
     *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md"))),
 ]
-# here: about other programs' settings; for people at several machines; with packages that are not
-# here
+# here: about other programs' settings; for people at several machines; a server that goes on; with
+# packages that are not here
 NOTHING_TO_TYPE = {
+    "how-to/app.md",
     "how-to/certificates.md",
     "how-to/fingerprints.md",
     "how-to/firewalls-and-proxies.md",
