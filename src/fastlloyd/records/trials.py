@@ -30,7 +30,7 @@ from fastlloyd.records.first_line import (
     shape_fault,
     spaces_fault,
 )
-from fastlloyd.records.layout import NO, SEPARATORS, Layout, Reading, alone, readings
+from fastlloyd.records.layout import NO, SEPARATORS, YES, Layout, Reading, alone, readings
 from fastlloyd.records.lines import Row, RowSplitter, without_lines
 
 _MARKED = re.compile(rb"[0-9][.,]|[.,][0-9]")  # a number with a decimal mark
@@ -111,6 +111,7 @@ class Trial:
             self._check_below()
         above = [] if first.is_header or first.doubt else [(self.line, self._cells)]
         self._rows = chain(above, head, self._rows)
+        self._check_stated_header()
         where = self._path if first.is_header else f"{self._path} (no header in its first line)"
         try:
             self.chosen = chosen(
@@ -129,6 +130,28 @@ class Trial:
         self._is_empty = first.is_header and not head
         if not head and first.doubt and not self._fits(self._cells):
             self.check()
+
+    def _check_stated_header(self) -> None:
+        """Raise DataError if a first line that is stated to be a header has numbers, and lacks a
+        column or has a name twice.
+
+        It may be a record, so the message shows nothing of it.
+        """
+        wanted, names = self._wanted, self.first.names
+        if wanted.layout.header != YES or not any(map(has_digits, names)):
+            return
+        columns = () if wanted.columns is None or wanted.columns is NUMERIC else wanted.columns
+        used = [*columns, *([] if wanted.unit is None else [wanted.unit])]
+        lacking = [f"lacks the column {name!r}" for name in used if name not in names]
+        if len(set(names)) < len(names):
+            lacking.append("has a name twice")
+        if lacking:
+            raise DataError(
+                f"{self._path}: the first line {lacking[0]}, and has numbers; pass --header no if"
+                " it is a record, or else correct the names",
+                code=LAYOUT,
+                field="header",
+            )
 
     def _may_be_a_record(self) -> bool:
         """Return whether a header that lacks the chosen columns could be a record with missing

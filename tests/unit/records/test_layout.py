@@ -191,6 +191,21 @@ def test_a_late_line_settles_the_decimal_mark(
     assert read_table(path, ["a", "b"]).values[-1].tolist() == [1, 2.5]
 
 
+@pytest.mark.parametrize("header", [None, "yes"])
+@pytest.mark.parametrize("text", ["p1,34,surgery\n", "34,34,surgery\n"])
+@pytest.mark.parametrize(("columns", "unit"), [(["age"], None), (["x2"], "id"), (["34"], "id")])
+def test_a_record_that_is_taken_for_a_header_is_not_shown(
+    folder: Path, header: str | None, text: str, columns: list[str], unit: str | None
+) -> None:
+    path = folder / "secret.csv"
+    path.write_text(text * 3)
+    with pytest.raises(DataError) as refused:
+        open_records(path, columns, unit=unit, layout=Layout(header=header, separator=","))
+    assert not any(
+        cell in str(refused.value) for cell in ("surgery", "p1", "34") if cell not in columns
+    )
+
+
 @pytest.mark.parametrize("columns", [["a", "b"], NUMERIC])
 def test_the_rows_below_a_header_that_fills_the_first_chunk_are_tried_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch, columns: Any
