@@ -165,6 +165,20 @@ def test_values_outside_the_outer_range_can_be_refused_and_outside_what_was_foun
     assert fastlloyd(*FIT, *RANGE, "--outside", "refuse", "--no-out").code == 0
 
 
+def test_an_estimate_has_a_page_for_people_that_replaces_no_other_page(
+    fastlloyd: Command, here: Path
+) -> None:
+    command = (*ESTIMATE, *RANGE, "--out", "found.toml")
+    (here / "found.html").write_text("my page")
+    refused(fastlloyd(*command), "found.html")
+    assert not (here / "found.toml").exists()
+    (here / "found.html").unlink()
+    assert fastlloyd(*command).code == 0
+    page = (here / "found.html").read_text()
+    assert "Bounds of" in page
+    assert "from the files next to it: found.toml." in page
+
+
 def test_an_estimate_is_a_file_for_bounds_that_holds_its_statement(fastlloyd: Command) -> None:
     code, out, err = fastlloyd(*ESTIMATE, *RANGE, "--out", "bounds.toml")
     assert (code, err) == (0, "")

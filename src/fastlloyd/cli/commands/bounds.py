@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fastlloyd.base.files import check_file, write_file
+from fastlloyd.base.files import check_file, write_bytes, write_file
 from fastlloyd.base.names import listing, parse_columns
 from fastlloyd.cli import terminal
 from fastlloyd.cli.layout_options import LayoutOptions
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fastlloyd.records import Layout
 
 EXPLAINED = 5  # columns that are left out
+PAGE_SUFFIX, PAGE_HEADING = ".html", "<!doctype html>"  # of the page next to a file of bounds
 
 Template = Annotated[
     Path | None, in_output(help="File to make. Default: the screen.", metavar="FILE")
@@ -132,11 +133,15 @@ def estimate(
     from fastlloyd.jobs.bounds import BoundsRequest
     from fastlloyd.reports.bounds_result import FOUND, BoundsResult
     from fastlloyd.reports.facts import said
+    from fastlloyd.reports.page.bounds import page_of_bounds
     from fastlloyd.reports.plan_facts import cautions
+    from fastlloyd.reports.stored_files import StoredFiles
 
     faults = Faults()
     with faults.noted("out"):
         _check_out(out, heading=f"# {FOUND}", force=force)
+        if out is not None:
+            check_file(out.with_suffix(PAGE_SUFFIX), heading=PAGE_HEADING, force=force)
     account = faults.value(None, lambda: requests.given_account(ledger, "bounds", data), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
     using = recipes.noted_recipe(faults, recipe, columns, searching=True)
@@ -171,6 +176,8 @@ def estimate(
         owner.clipped(found.source.clipped, result.mechanism.domain.features, ends="--range")
         if out is not None:
             write_file(out, result.text_with_statement(recipes.with_ranges(recipe)))
+            page = page_of_bounds(StoredFiles(out.parent, result.files()), [out.name])
+            write_bytes(out.with_suffix(PAGE_SUFFIX), page)
         screen.show(terminal.console(stderr=json), result)
         for remark in accounts.remarks(found.charged, has_noise=True):
             terminal.console(stderr=json).print(remark)
@@ -179,7 +186,9 @@ def estimate(
         if out is not None:
             option = "--bounds" if recipe is None else "--recipe"
             typer.echo(
-                f"Written to {out}, with the privacy statement. Pass {option} {out}.", err=json
+                f"Written to {out}, with the privacy statement, and to"
+                f" {out.with_suffix(PAGE_SUFFIX)}, a page for people. Pass {option} {out}.",
+                err=json,
             )
 
 

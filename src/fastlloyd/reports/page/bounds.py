@@ -1,6 +1,9 @@
 """Short page of a run that found bounds."""
 
 import tomllib
+from collections.abc import Sequence
+
+import msgspec
 
 from fastlloyd.base.markup import Child, Markup, element
 from fastlloyd.base.names import listing
@@ -17,11 +20,18 @@ from fastlloyd.reports.run_result import BOUNDS, MECHANISM, PLAN
 from fastlloyd.reports.stored_files import StoredFiles
 
 
-def page_of_bounds(files: StoredFiles) -> bytes:
-    """Return the page of the bounds in these files. Raises PlanError or DataError."""
+def page_of_bounds(files: StoredFiles, kept: Sequence[str] = ()) -> bytes:
+    """Return the page of the bounds in these files.
+
+    kept : names of the files that are kept, if they are not those in `files`.
+
+    Raises PlanError or DataError.
+    """
     plan = Plan.from_toml(files.document(PLAN), PLAN) if PLAN in files.contents else None
     m = plan.mechanism if plan is not None else _mechanism(files)
     run = RunView.of(files, m, plan)
+    if kept:
+        run = msgspec.structs.replace(run, files=tuple(kept))
     title = run.text("page_title_bounds", n_features=m.n_features)
     name = run.study.get("name")
     bounds = tomllib.loads(files.content(BOUNDS).decode())["bounds"]
@@ -57,14 +67,19 @@ def _lead(run: RunView) -> list[Markup]:
     return words
 
 
-def _table(run: RunView, bounds: dict[str, list[float]]) -> Child:
+def _end(bound: float | str) -> str:
+    """Return a bound for people. That of a date is a text."""
+    return bound if isinstance(bound, str) else f"{bound:,.6g}"
+
+
+def _table(run: RunView, bounds: dict[str, list[float | str]]) -> Child:
     names = "column_feature", "column_lower", "column_upper"
     head = [element("th", run.said(name), scope="col") for name in names]
     rows = [
         element(
             "tr",
             element("td", breakable(name), class_="l wide"),
-            [element("td", f"{end:,.6g}") for end in ends],
+            [element("td", _end(end)) for end in ends],
         )
         for name, ends in bounds.items()
     ]

@@ -3,13 +3,12 @@
 from typing import Final
 
 from fastlloyd.base.markup import Child, Markup, element
-from fastlloyd.base.names import listing
 from fastlloyd.base.precision import brief_count
 from fastlloyd.reports.page.drawing import Axis, size_bar, strip
 from fastlloyd.reports.page.view import EXACT_COUNTS, View
 from fastlloyd.reports.page.words import breakable
 from fastlloyd.reports.telling import readings
-from fastlloyd.reports.units import SIDES, LogUnits
+from fastlloyd.reports.units import SIDES
 
 FULL, COMPACT = 12, 40  # groups with a full card, with a short card; a table has more
 ROWS, FEW_ROWS = 8, 3  # features of a full card, and of a short one
@@ -27,26 +26,22 @@ def groups(view: View) -> list[Child]:
 
 def _introduction(view: View) -> list[Child]:
     settled, k = int(view.settled.sum()), view.n_clusters
-    is_all = settled == k
-    texts = [
-        view.said("all_settled", n_clusters=k)
-        if is_all
-        else view.said("some_settled", n=settled, n_clusters=k)
-    ]
+    texts = []
+    if settled < k:
+        texts.append(view.said("some_settled", n=settled, n_clusters=k))
+    elif k > 1 and view.has_noise:
+        texts.append(view.said("all_settled", n_clusters=k))
     if k > COMPACT:
         return spaced(texts)
-    if not view.has_noise:
-        return spaced([view.said("how_to_read_without_noise")])
     n_bars = settled * min(_rows(view), len(view.features))
-    if n_bars:
-        misses = -(-n_bars // MAY_MISS)
-        texts.append(view.said("how_to_read", n=n_bars, misses=misses))
+    if not view.has_noise:
+        texts.append(view.said("how_to_read_without_noise"))
+    elif n_bars:
+        texts.append(view.said("how_to_read", n=n_bars, misses=-(-n_bars // MAY_MISS)))
     if view.compares:
-        texts.append(view.said("how_to_read_colours"))
-    if logs := [
-        view.features[j] for j, units in enumerate(view.units) if isinstance(units, LogUnits)
-    ]:
-        texts.append(view.said("how_to_read_logs", features=listing(logs)))
+        texts.append(view.said("how_to_read_together"))
+        if view.has_noise:
+            texts.append(view.said("how_to_read_colours"))
     return spaced(texts)
 
 
