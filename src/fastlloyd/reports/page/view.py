@@ -197,17 +197,20 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         found = [Fact.of("claims", claims=named)]
         sides, named_already = self.profile.sides[cluster], {each.feature for each in claims}
         more = [j for j in np.flatnonzero(sides).tolist() if j not in named_already]
-        found += self._listed("also_differs", more)
+        found += self._listed("also_differs", "also_differs_in", more)
         if self.has_noise:
-            found += self._listed("not_clear", np.flatnonzero(sides == 0).tolist())
+            found += self._listed("not_clear", "not_clear_in", np.flatnonzero(sides == 0).tolist())
         return found
 
-    def _listed(self, name: str, features: list[int]) -> list[Fact]:
-        """Return the fact about some features, by name if they are few, or nothing for none."""
+    def _listed(self, name: str, of_many: str, features: list[int]) -> list[Fact]:
+        """Return the fact about some features, or nothing for none.
+
+        name, of_many : names of the fact with the features' names, and with their number.
+        """
         if not features:
             return []
         if len(features) > LISTED:
-            return [Fact.of(f"{name}_in", n=len(features))]
+            return [Fact.of(of_many, n=len(features))]
         return [
             Fact.of(name, features=[Fact.of("feature", feature=self.features[j]) for j in features])
         ]
