@@ -21,7 +21,7 @@ NoBrowser = Annotated[bool, in_output("--no-browser", help="Only print the addre
 
 
 def app(port: Port = 0, no_browser: NoBrowser = False, ledger: LedgerFile = None) -> None:
-    """Open the app in the browser: from a file to groups, step by step, and the ledger.
+    """Find groups step by step, with pages in the browser of this machine.
 
     Only this user of this machine can use it. Nothing is spent before you confirm.
     """
