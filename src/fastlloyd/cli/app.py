@@ -19,7 +19,7 @@ COMMANDS = {
     "fit": "Cluster the records of one organisation with differential privacy.",
     "app": "Find groups step by step, with pages in the browser of this machine.",
     "simulate": "Deal records to clients at random and run the clients together in this process.",
-    "advise": ("Forecast the error, noise and bytes of a run, from public numbers only."),
+    "advise": "Forecast the bars of a result, its noise and bytes, from public numbers only.",
     "result": "Make the page of a result from its other files, and name its clusters.",
     "assign": "Label your records by the nearest centroid of a result: NOT PRIVATE.",
     "bounds": "Make files of public bounds.",
