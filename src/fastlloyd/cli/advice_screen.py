@@ -102,7 +102,7 @@ def _show_table(screen: Console, advice: "Advice") -> None:
     ]
     known = [column for column in columns if any(column.cells)]
     terminal.show(screen, f"{subject(q)}, {counted(q.n_clusters, 'cluster')}", known)
-    if q.domain is not None:
+    if q.domain is not None and any(math.isfinite(o.bar) for o in outlooks):
         _show_bars(screen, advice)
 
 

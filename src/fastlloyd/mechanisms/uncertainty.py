@@ -255,9 +255,13 @@ def cautions(status: Sequence[Status], count_error: float) -> list[Fact]:
 def verdict(
     mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatArray, count_error: float
 ) -> Verdict:
-    """Return the verdict on a result, whose typical cluster has the median noisy count."""
+    """Return the verdict on a result. Its typical cluster has the median noisy count, or no record
+    if most clusters have few records or did not move.
+    """
     error = typical_error(mechanism, accuracy, noisy_counts, count_error)
-    return Verdict.on(error, float(median(noisy_counts.tolist())), count_error)
+    n_few = sum(each in (Status.FEW, Status.STAYED) for each in accuracy.status)
+    size = 0.0 if 2 * n_few > len(accuracy.status) else float(median(noisy_counts.tolist()))
+    return Verdict.on(error, size, count_error)
 
 
 def typical_error(

@@ -48,6 +48,7 @@ from fastlloyd.mechanisms.uncertainty import (
     noise_deviation,
     settled,
     typical_error,
+    verdict,
 )
 from fastlloyd.testing import SeededNoise
 
@@ -315,6 +316,25 @@ def test_the_typical_error_is_the_median_and_unknown_ones_are_large(
     assert typical_error(m, found, np.array(counts, dtype=float), deviation) == pytest.approx(
         expected
     )
+
+
+@pytest.mark.parametrize(
+    ("counts", "status", "deviation", "expected"),
+    [
+        ([90, 90, 90], [SETTLED] * 3, 15.0, "clear"),
+        ([90, 89, 10], [SETTLED, SETTLED, FEW], 15.0, "blurred"),
+        ([90, 44, 10], [SETTLED] * 3, 15.0, "mostly noise"),
+        ([90, 90, 90], [SETTLED, FEW, STAYED], 15.0, "mostly noise"),
+        ([90, 0, 0], [SETTLED, STAYED, STAYED], 0.3, "clear"),  # the counts show it already
+    ],
+)
+def test_a_result_whose_clusters_mostly_have_few_records_is_mostly_noise(
+    counts: list[float], status: list[Status], deviation: float, expected: str
+) -> None:
+    m = _mechanism(FASTLLOYD, 3)
+    errors = np.full((3, 2), 0.01) * m.domain.units
+    found = Accuracy(errors=errors, status=tuple(status))
+    assert verdict(m, found, np.array(counts, dtype=float), deviation).value == expected
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 10, 100, 1024])
