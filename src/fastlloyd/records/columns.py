@@ -15,7 +15,8 @@ from fastlloyd.records.declared import INDEX
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)?(_level_\d+)?")
 
 _SEPARATORS = re.compile(r"[;,\t|]")
-_ONE_NAME = "; if this is several names, state what separates cells (--separator)"
+# it may be a record, so it is not shown
+_ONE_NAME = "; the only name looks like several cells, so state what separates cells (--separator)"
 
 
 class ColumnKind(enum.Enum):
@@ -106,9 +107,9 @@ def place(names: Sequence[str], name: str, source: str) -> int:
     """
     if not name or name not in names:
         known = [other for other in names if other]
+        those = f"{nearest_name(name, known)}; there are {listing(known)}"
         raise DataError(
-            f"{source}: there is no column {name!r}{nearest_name(name, known)}; there are"
-            f" {listing(known)}{_ONE_NAME if _holds_several(known) else ''}"
+            f"{source}: there is no column {name!r}{_ONE_NAME if _holds_several(known) else those}"
         )
     return names.index(name)
 

@@ -192,7 +192,7 @@ def test_a_late_line_settles_the_decimal_mark(
 
 
 @pytest.mark.parametrize("header", [None, "yes"])
-@pytest.mark.parametrize("text", ["p1,34,surgery\n", "34,34,surgery\n"])
+@pytest.mark.parametrize("text", ["p1,34,surgery\n", "34,34,surgery\n", "p1;34;surgery\n"])
 @pytest.mark.parametrize(("columns", "unit"), [(["age"], None), (["x2"], "id"), (["34"], "id")])
 def test_a_record_that_is_taken_for_a_header_is_not_shown(
     folder: Path, header: str | None, text: str, columns: list[str], unit: str | None
