@@ -20,6 +20,7 @@ from fastlloyd.reports.figures import DOTS_PER_INCH, PALETTE, frame, new_figure,
 from fastlloyd.reports.map_picture import draw_map
 from fastlloyd.reports.picture import BAR, Picture, caution, short
 from fastlloyd.reports.profile import by_importance
+from fastlloyd.reports.units import Units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,8 +93,6 @@ def features_shown(picture: Picture) -> IntArray:
 
 
 def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
-    from matplotlib.ticker import FixedLocator, MaxNLocator
-
     k, known = len(picture.centroids), picture.is_known
     values, errors = picture.centroids[:, feature], picture.errors[:, feature]
     reach = np.where(known, BAR * np.nan_to_num(errors), 0.0)
@@ -125,6 +124,17 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
         _write_values(panel, picture, feature, (low, high))
     panel.set(xlim=(low, high), ylim=(k - (0.5 if picture.records is None else -0.2), -0.5))
     panel.set_title(plain(_in_two_lines(picture.features[feature])), fontsize=10, pad=6)
+    _draw_walls(panel, picture, feature, (low, high))
+    _draw_ticks(panel, picture.units_at(feature), (low, high))
+    frame(panel, "#EEEEEE", ["top", "right", "left"], axis="x")
+
+
+def _draw_walls(panel: "Axes", picture: Picture, feature: int, ends: tuple[float, float]) -> None:
+    """Draw the bounds of a feature, and say what they are if the panel does not show both.
+
+    ends : limits of the horizontal axis.
+    """
+    low, high = ends
     walls = (
         picture.centre[feature] + picture.half_widths[feature] * np.array([-1.0, 1.0])
     ).tolist()
@@ -142,6 +152,16 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
     if not low <= walls[0] <= walls[1] <= high:
         zoom = Fact.of("picture_zoom", low=units.tick(walls[0]), high=units.tick(walls[1]))
         panel.set_xlabel(plain(sentence(zoom)), fontsize=7.5, color="#444444")
+
+
+def _draw_ticks(panel: "Axes", units: Units, ends: tuple[float, float]) -> None:
+    """Draw the marks of the horizontal axis, in the units of the feature.
+
+    ends : limits of the axis.
+    """
+    from matplotlib.ticker import FixedLocator, MaxNLocator
+
+    low, high = ends
     longest = max(len(units.tick(tick)) for tick in MaxNLocator(nbins=3).tick_values(low, high))
     most = min(3, max(1, LETTERS // longest))
     ticks = units.ticks(low, high, most)
@@ -149,7 +169,6 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
     panel.xaxis.set_major_formatter(lambda value, _: units.tick(value))
     panel.tick_params(axis="x", labelsize=8.5)
     panel.tick_params(axis="y", length=0)
-    frame(panel, "#EEEEEE", ["top", "right", "left"], axis="x")
 
 
 def _write_values(panel: "Axes", picture: Picture, feature: int, ends: tuple[float, float]) -> None:

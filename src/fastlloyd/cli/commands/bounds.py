@@ -131,7 +131,7 @@ def estimate(
     from fastlloyd.cli.interruption import Interruption, Stage
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.bounds import BoundsRequest
-    from fastlloyd.reports.bounds_result import FOUND, BoundsResult
+    from fastlloyd.reports.bounds_result import BoundsResult
     from fastlloyd.reports.facts import said
     from fastlloyd.reports.page.bounds import page_of_bounds
     from fastlloyd.reports.plan_facts import cautions
@@ -139,9 +139,7 @@ def estimate(
 
     faults = Faults()
     with faults.noted("out"):
-        _check_out(out, heading=f"# {FOUND}", force=force)
-        if out is not None:
-            check_file(out.with_suffix(PAGE_SUFFIX), heading=PAGE_HEADING, force=force)
+        _check_found(out, force=force)
     account = faults.value(None, lambda: requests.given_account(ledger, "bounds", data), "dataset")
     of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
     using = recipes.noted_recipe(faults, recipe, columns, searching=True)
@@ -184,12 +182,26 @@ def estimate(
         if json:
             terminal.print_json(result.summary())
         if out is not None:
-            option = "--bounds" if recipe is None else "--recipe"
-            typer.echo(
-                f"Written to {out}, with the privacy statement, and to"
-                f" {out.with_suffix(PAGE_SUFFIX)}, a page for people. Pass {option} {out}.",
-                err=json,
-            )
+            _say_where(out, "--bounds" if recipe is None else "--recipe", as_json=json)
+
+
+def _check_found(out: Path | None, *, force: bool) -> None:
+    """Raise OutputError if the bounds and their page cannot be written to `out`."""
+    from fastlloyd.reports.bounds_result import FOUND
+
+    _check_out(out, heading=f"# {FOUND}", force=force)
+    if out is not None:
+        check_file(out.with_suffix(PAGE_SUFFIX), heading=PAGE_HEADING, force=force)
+
+
+def _say_where(out: Path, option: str, *, as_json: bool) -> None:
+    """Print the files of the bounds, and the option that takes them."""
+    page = out.with_suffix(PAGE_SUFFIX)
+    typer.echo(
+        f"Written to {out}, with the privacy statement, and to {page}, a page for people. Pass"
+        f" {option} {out}.",
+        err=as_json,
+    )
 
 
 def _check_out(out: Path | None, *, heading: str, force: bool) -> None:

@@ -97,6 +97,34 @@ def _panel(view: View, feature: int) -> Markup:
 def _heat(view: View) -> list[Child]:
     """Return the heat map of all groups and features, with its caption."""
     order = view.profile.by_importance.tolist()
+    names = [element("li", breakable(view.labels[feature])) for feature in order]
+    return [
+        element("h2", view.said("heading_heat")),
+        element(
+            "figure",
+            element(
+                "div",
+                _cells(view, order),
+                class_="heat",
+                tabindex=0,
+                role="region",
+                aria_label=view.text("heading_heat"),
+            ),
+            element("figcaption", _legend(view, "heat_caption"), class_="small"),
+            element(
+                "details",
+                element("summary", view.said("heat_columns")),
+                element("ol", names, class_="small"),
+            ),
+        ),
+    ]
+
+
+def _cells(view: View, order: list[int]) -> Markup:
+    """Return the cells of the heat map.
+
+    order : features of the columns, from left to right.
+    """
     k, d = view.n_clusters, len(order)
     width, height = max(7, min(28, 700 // d)), max(7, min(20, 900 // k))
     left, top = 34, 8
@@ -118,36 +146,16 @@ def _heat(view: View) -> list[Child]:
         for row in range(k)
     ]
     cells = [element("path", d="".join(path), class_=_shade(n)) for n, path in paths.items()]
-    names = [element("li", breakable(view.labels[feature])) for feature in order]
     size = left + width * d, top + height * k + 4
-    return [
-        element("h2", view.said("heading_heat")),
-        element(
-            "figure",
-            element(
-                "div",
-                element(
-                    "svg",
-                    cells,
-                    numbers if height >= 9 else None,
-                    viewBox=f"0 0 {size[0]} {size[1]}",
-                    width=size[0],
-                    role="img",
-                    aria_label=view.text("heat_label", n_clusters=k, n_features=d),
-                ),
-                class_="heat",
-                tabindex=0,
-                role="region",
-                aria_label=view.text("heading_heat"),
-            ),
-            element("figcaption", _legend(view, "heat_caption"), class_="small"),
-            element(
-                "details",
-                element("summary", view.said("heat_columns")),
-                element("ol", names, class_="small"),
-            ),
-        ),
-    ]
+    return element(
+        "svg",
+        cells,
+        numbers if height >= 9 else None,
+        viewBox=f"0 0 {size[0]} {size[1]}",
+        width=size[0],
+        role="img",
+        aria_label=view.text("heat_label", n_clusters=k, n_features=d),
+    )
 
 
 def _levels(view: View) -> IntArray:
