@@ -29,17 +29,14 @@ def test_without_its_packages_the_app_says_how_to_get_them(
     refused(fastlloyd("app", "--no-browser"), "pip install", "starlette")
 
 
-def test_a_port_that_is_taken_is_refused(
-    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1", "::"])  # noqa: S104
+def test_a_port_at_which_anybody_listens_is_refused(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        refused(fastlloyd("app", "--no-browser", "--port", str(port)), str(port))
-    with socket.socket(socket.AF_INET6) as taken:
-        taken.bind(("::1", 0))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as taken:
+        taken.bind((host, 0))
         taken.listen()
         port = taken.getsockname()[1]
         refused(fastlloyd("app", "--no-browser", "--port", str(port)), str(port))

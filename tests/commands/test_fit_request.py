@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from command_line import Command, refused
 from fastlloyd.errors import StateError
@@ -152,3 +153,48 @@ def test_a_request_is_read_back_as_it_was_written(
     assert tomllib.loads(_file(here).recipe)["here"]["dataset"] == "ward-7"
     with pytest.raises(StateError):
         FitFile.read(here / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "clustering"),
+    [
+        (
+            {"loss": True, "loss_share": 0.125, "delta": 1e-6, "n_expected": 400},
+            {"scaling": "common"},
+        ),
+        (
+            {"neighboring_relation": "replace_one", "outside": "clip"},
+            {
+                "algorithm": "fastlloyd",
+                "iterations": 3,
+                "radius": "step",
+                "alpha": 0.75,
+                "initialization": "halving",
+                "min_count": 5,
+            },
+        ),
+        (
+            {},
+            {"preset": "paper", "postprocessing": "none", "clipping": True, "noise": "laplace"},
+        ),
+    ],
+)
+def test_every_option_of_a_recipe_means_the_same_in_a_request(
+    fastlloyd: Command,
+    here: Path,
+    requested: Callable[..., Path],
+    privacy: dict[str, Any],
+    clustering: dict[str, Any],
+) -> None:
+    tables = tomllib.loads(RECIPE)
+    tables["privacy"] |= privacy
+    tables["clustering"] |= clustering
+    tables["here"]["separator"] = ","
+    text = tomli_w.dumps(tables)
+    (here / "recipe.toml").write_text(text)
+    by_recipe = ("fit", "data.csv", "--recipe", "recipe.toml", "--new-dataset", "--out", "other")
+    code, _, said = fastlloyd(*by_recipe)
+    again = fastlloyd("fit", "--request", str(requested(recipe=text, new_dataset=False)))
+    assert (code, again.code) == (0, 0), said + again.err
+    found = [(here / name / "mechanism.toml").read_text() for name in ("other", "result")]
+    assert found[0] == found[1]
