@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from command_line import FIT, PUBLIC, Command, refused, strict
+from fastlloyd.mechanisms import central
 from fastlloyd.reports.names import LONGEST
 
 SIMULATED = ("simulate", "data.csv", *PUBLIC, "--clients", "3")
@@ -111,3 +112,40 @@ def test_no_canary_of_the_owner_is_in_any_file_of_the_result(
         content = path.read_bytes()
         found = [b"canary" + each for each in (b"-of", b"person", b"column", b"id", b"dataset")]
         assert not [each for each in found if each in content], path
+
+
+def test_neighbouring_tables_with_the_same_noisy_answers_give_the_same_files(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of a result depend on the records through the noisy answers alone."""
+    answers: list[Any] = []
+    run = central.run
+
+    def recording(m: Any, ask: central.Ask) -> Any:
+        def kept(number: int, query: Any) -> Any:
+            answers.append(ask(number, query))
+            return answers[-1]
+
+        return run(m, kept)
+
+    def replaying(m: Any, ask: central.Ask) -> Any:
+        again = iter(answers)
+
+        def given(number: int, query: Any) -> Any:
+            ask(number, query)  # as a run does
+            return next(again)
+
+        return run(m, given)
+
+    (here / "neighbour.csv").write_text((here / "data.csv").read_text() + "\n99,4.9\n")
+    for table, way in (("data.csv", recording), ("neighbour.csv", replaying)):
+        monkeypatch.setattr(central, "run", way)
+        assert (
+            fastlloyd("fit", table, *PUBLIC, "--public-seed", "3", "--out", f"of-{table}").code == 0
+        )
+    one, other = (
+        {path.name: path.read_bytes() for path in (here / f"of-{table}").iterdir()}
+        for table in ("data.csv", "neighbour.csv")
+    )
+    assert one == other
+    assert "result.html" in one
