@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -44,6 +45,7 @@ from fastlloyd.records.columns import numbered
 from fastlloyd.records.recipe import Recipe
 from fastlloyd.reports import figures, pictures
 from fastlloyd.reports.facts import said, sentence
+from fastlloyd.reports.names import Names
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.plan_facts import cautions
@@ -74,6 +76,7 @@ try:
         outside_of,
         using_of,
     )
+    from fastlloyd.estimators.showing import Showing
     from fastlloyd.estimators.state import EstimatorState, Spent, hidden
     from fastlloyd.estimators.validation import (
         check_numbers,
@@ -99,7 +102,7 @@ _CLIPPED = (
 _OF_ONE_FIT = "labels_", "_split", "noisy_loss_", "noisy_loss_std_", "privacy_spent_"
 
 
-class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predicting):
+class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMixin, Predicting):
     """Base class of all estimators of private k-means. A subclass names its algorithm and adds
     parameters.
     """
@@ -189,7 +192,13 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
             "unit": None if m.persons is None else m.persons.name,
         }
 
-    def plot(self, X: ArrayLike | None = None) -> Figure:
+    def plot(
+        self,
+        X: ArrayLike | None = None,
+        *,
+        title: str | None = None,
+        names: Mapping[int, str] | None = None,
+    ) -> Figure:
         """Return a matplotlib Figure of the noisy centroids, with bars or ellipses for their
         errors.
 
@@ -199,10 +208,15 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
         X : records to draw as well, or None. With X the picture is NOT PRIVATE, and says so.
             Without X it contains noisy numbers only, and may be shown wherever `cluster_centers_`
             may.
+        title : title of the picture, or None for a title in words.
+        names : names of clusters by their number, or None. The guarantee does not cover names.
 
-        Raises OutputError if matplotlib is not installed.
+        Raises OutputError if matplotlib is not installed, and DataError for a name that cannot be
+        shown.
         """
         check_is_fitted(self)
+        given = Names(title, names or {})
+        given.check(self.mechanism_.n_clusters, "plot")
         drawn = Picture.of(
             self.mechanism_,
             private=self.privacy_spent_["private"],
@@ -211,6 +225,8 @@ class Estimator(EstimatorState, Choosing, ClassNamePrefixFeaturesOutMixin, Predi
             errors=self.cluster_centers_std_,
             settled=self.cluster_status_ == Status.SETTLED.value,
             noisy_counts=self.noisy_counts_,
+            count_error=float(self.noisy_counts_std_),
+            names=given,
         )
         return pictures.figure_of(drawn, "the picture", figures.ON_SCREEN)
 
