@@ -3,6 +3,7 @@ every width of a terminal.
 """
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from command_line import Command
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.messages import Broadcast, Upload, decode
 from fastlloyd.federation.store import lock
+from fastlloyd.jobs.live import live_path
 from federation import make_federation, make_plan
 from mortal_parties import World
 from stores import copy_store
@@ -92,3 +94,39 @@ def test_looking_whether_a_store_is_used_keeps_nobody_from_using_it(tmp_path: Pa
         held.release()
         assert lock.is_held(path) is False
     assert sorted(tmp_path.iterdir()) == [tmp_path / "a.store-lock"]
+
+
+def test_a_page_replaces_a_page_and_never_a_store(fastlloyd: Command, tmp_path: Path) -> None:
+    def broadcast(_sender: str, _to: str, message: object) -> bool:
+        return isinstance(message, Broadcast)
+
+    with World(FEDERATION.plan, FEDERATION.X, tmp_path) as world:
+        carried(world, broadcast)
+        mine = world.parties["c1"].store
+        assert mine is not None
+        store, other = str(mine.path), copy_store(mine.path, tmp_path / "other")
+        before = other.read_bytes()
+        code, _, err = fastlloyd("status", "--html", str(other), store)
+        assert code != 0
+        assert str(other) in err
+        assert other.read_bytes() == before
+        page = str(tmp_path / "page.html")
+        for _ in range(2):
+            assert fastlloyd("status", store, "--html", page).code == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no named pipes")
+def test_a_pipe_beside_the_store_does_not_hold_status_up(
+    fastlloyd: Command, tmp_path: Path
+) -> None:
+    def broadcast(_sender: str, _to: str, message: object) -> bool:
+        return isinstance(message, Broadcast)
+
+    with World(FEDERATION.plan, FEDERATION.X, tmp_path) as world:
+        carried(world, broadcast)
+        mine = world.parties["c1"].store
+        assert mine is not None
+        live_path(mine.path).unlink(missing_ok=True)
+        os.mkfifo(live_path(mine.path))
+        (run,) = json.loads(fastlloyd("status", str(mine.path), "--json").out)["runs"]
+        assert run["live"] is None

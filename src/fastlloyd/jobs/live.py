@@ -6,13 +6,15 @@ belongs to a process that has stopped, or that cannot write.
 """
 
 import os
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from fastlloyd.base.files import replacing, to_json
 
@@ -23,6 +25,11 @@ OLD: Final = 9.0
 """Seconds after which a file that was not written again is old."""
 
 _MAX_BYTES: Final = 1 << 20
+
+# limits for the file of a stranger: times that have a date, and texts that command no terminal
+Seconds = Annotated[float, Meta(ge=-1e11, le=1e11)]
+Number = Annotated[int, Meta(ge=0, le=1 << 62)]
+Words = Annotated[str, Meta(pattern=r"\A[^\x00-\x08\x0b-\x1f\x7f-\x9f]*\Z")]
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,19 +48,19 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     sent, received : bytes that this process sent and received.
     """
 
-    name: str
-    role: str
-    run_id: str
-    step: str
-    n_rounds: int
-    n_clients: int
-    n_awaited: int = 0
-    awaited: tuple[str, ...] | None = None
-    connected: tuple[str, ...] | None = None
-    not_told: tuple[str, ...] = ()
-    seconds_left: float | None = None
-    sent: int = 0
-    received: int = 0
+    name: Words
+    role: Words
+    run_id: Words
+    step: Words
+    n_rounds: Number
+    n_clients: Number
+    n_awaited: Number = 0
+    awaited: tuple[Words, ...] | None = None
+    connected: tuple[Words, ...] | None = None
+    not_told: tuple[Words, ...] = ()
+    seconds_left: Seconds | None = None
+    sent: Number = 0
+    received: Number = 0
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,12 +76,12 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     sight: Sight
-    began: float
-    since: float
-    written: float
-    steps: tuple[tuple[str, float], ...] = ()
+    began: Seconds
+    since: Seconds
+    written: Seconds
+    steps: tuple[tuple[Words, float], ...] = ()
     pid: int = 0
-    end: str = ""
+    end: Words = ""
 
     def age(self, now: float) -> float:
         """Return the seconds since the content was written, at least 0."""
@@ -82,9 +89,10 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_old(self, now: float) -> bool:
         """Return whether the process should have written again since. A process that has ended
-        writes no more, so its content is never old.
+        writes no more, so its content is never old. Content of a later time is old, too: after its
+        clock was set back, a process writes at once.
         """
-        return not self.end and self.age(now) > OLD
+        return not self.end and abs(now - self.written) > OLD
 
 
 class LiveFile:
@@ -143,7 +151,11 @@ def live_path(store: Path) -> Path:
 def read_live(path: Path) -> Live | None:
     """Return the content of a file of progress, or None if there is none that can be used."""
     try:
-        with path.open("rb") as file:
+        # O_NONBLOCK: a pipe in the place of the file must not hold the program up
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
             return msgspec.json.decode(file.read(_MAX_BYTES), type=Live)
     except (OSError, ValueError):
         return None

@@ -1,9 +1,12 @@
 """The file of progress: what changes is written at once, and what has stopped is seen to be old."""
 
+import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,3 +105,38 @@ def _read(content: bytes) -> object:
 
 def test_the_file_lies_beside_the_store() -> None:
     assert live_path(Path("x/clinic-a.store")) == Path("x/clinic-a.live.json")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"since": 1e300},
+        {"written": -1e300},
+        {"end": "\x1b]0;title\x07"},
+        {"sight": {"step": "\x1b[31m"}},
+        {"sight": {"n_rounds": -5}},
+        {"sight": {"sent": 10**30}},
+        {"sight": {"seconds_left": 1e308}},
+        {"sight": {"awaited": ["a\x9b"]}},
+    ],
+)
+def test_a_file_with_times_without_a_date_or_commands_for_a_terminal_is_not_used(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    path = tmp_path / "server.live.json"
+    LiveFile(path).see(SIGHT)
+    content = json.loads(path.read_text())
+    assert read_live(path) is not None
+    sight = content["sight"] | changed.pop("sight", {})
+    path.write_text(json.dumps(content | changed | {"sight": sight}))
+    assert read_live(path) is None
+
+
+def test_content_of_the_future_is_old_as_content_of_the_past_is(tmp_path: Path) -> None:
+    path, clock = tmp_path / "server.live.json", _Clock()
+    LiveFile(path, clock).see(SIGHT)
+    found = read_live(path)
+    assert found is not None
+    assert not found.is_old(clock.now - live.OLD)
+    assert found.is_old(clock.now - 2 * live.OLD)  # the clock was set back, and nothing was written
+    assert found.is_old(clock.now + 2 * live.OLD)

@@ -49,9 +49,13 @@ Json = Annotated[bool, in_output("--json", help="Print the runs as JSON.")]
 
 def status(stores: StoreFiles, watch: Watch = False, html: Html = None, json: Json = False) -> None:
     """Show every run of a client's or server's store, and its progress."""
+    from fastlloyd.base.files import check_file
     from fastlloyd.federation.store import store_path
+    from fastlloyd.reports.page.document import HEADING
     from fastlloyd.reports.status import look
 
+    if html is not None:  # never a store that was named in the place of the page
+        check_file(html, heading=HEADING, force=True)
     paths, shown = [store_path(store) for store in stores], dict[Path, Any]()
     while True:
         found = {path: look(path) for path in paths}

@@ -8,6 +8,7 @@ from fastlloyd.base.markup import Child, Markup, constant, element, script, styl
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.reports.page.run_view import RunView
 
+HEADING: LiteralString = "<!doctype html>\n"
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -30,7 +31,7 @@ def document(title: str, content: list[Child], code: LiteralString = "") -> byte
         _style(),
     )
     body = element("body", element("main", content), made if code else None)
-    whole = together(constant("<!doctype html>\n"), element("html", head, body, lang="en"), "\n")
+    whole = together(constant(HEADING), element("html", head, body, lang="en"), "\n")
     return whole.text.encode()
 
 
