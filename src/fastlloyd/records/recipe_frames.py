@@ -43,6 +43,10 @@ class FrameRecords(NamedTuple):
     ids: list[bytes] | None
     columns: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        """Return a text without any cell."""
+        return "FrameRecords(...)"
+
     def place(self, record: int, /) -> str:
         """Return the position of a record's first row, for messages.
 

@@ -10,6 +10,7 @@ import pytest
 from fastlloyd import Recipe
 from fastlloyd.errors import DataError
 from fastlloyd.records.day_cells import DayCells
+from fastlloyd.records.recipe.cells import cells_of
 from fastlloyd.records.recipe.dates import reader_of
 from fastlloyd.records.recipe.rows import Using
 from fastlloyd.records.recipe_frames import frame_records
@@ -19,6 +20,14 @@ pl: Any = pytest.importorskip("polars")
 pa: Any = pytest.importorskip("pyarrow")
 
 CANARY = "xyzzy"
+
+
+def test_no_repr_shows_a_cell_or_an_id() -> None:
+    recipe = Recipe.of({"features": {"a": {"bounds": [0, 9]}}})
+    records = frame_records(pd.DataFrame({"a": [7.25]}), Using(features=recipe.features), [b"who"])
+    cells = cells_of(np.array([7.25]))
+    for each in (records, cells, cells.numbers(float)):
+        assert not any(secret in repr(each) for secret in ("7.25", "who"))
 
 
 def values_of(features: dict[str, Any], X: Any, **here: Any) -> Any:

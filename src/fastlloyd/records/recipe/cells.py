@@ -33,6 +33,10 @@ class CellNumbers(NamedTuple):
     values: FloatArray
     unknown: npt.NDArray[np.bool_]
 
+    def __repr__(self) -> str:
+        """Return a text without any cell."""
+        return "CellNumbers(...)"
+
 
 class ColumnCells(Protocol):
     """Cells of one column."""
@@ -69,6 +73,10 @@ class NumberCells(NamedTuple):
     """Cells that are numbers, float32 or float64 (n,), NaN if missing."""
 
     values: npt.NDArray[np.floating]
+
+    def __repr__(self) -> str:
+        """Return a text without any cell."""
+        return "NumberCells(...)"
 
     def __len__(self) -> int:
         """Number of rows."""
