@@ -17,12 +17,14 @@ import msgspec
 from fastlloyd.errors import DataError, FastLloydError
 from fastlloyd.federation.store.noted import DataFiles
 from fastlloyd.jobs.data_files import files_of
-from fastlloyd.records.layout import Layout
+from fastlloyd.records.layout import YES, Layout
 from fastlloyd.records.recipe_proposal import ColumnLook, look_at
 
 SECONDS: Final = 20.0
 _MEMORY: Final = 3 << 30  # bytes
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter and a colon is a drive
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?")
+_YEAR: Final = re.compile(r"(19|20)[0-9]{2}")  # which may be the name of a column
 _NETWORK: Final = re.compile(r"[\\/]{2}")
 
 
@@ -41,6 +43,7 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
     """Findings in a file.
 
     fault : sentence that says why the file cannot be used, or "".
+    field : field of the question that is at fault.
     files : facts by which the file is recognised.
     layout : proposed format of a text file, or None.
     doubts : a sentence for each guess.
@@ -48,6 +51,7 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     fault: str = ""
+    field: str = "path"
     files: DataFiles | None = None
     layout: Layout | None = None
     doubts: tuple[str, ...] = ()
@@ -115,12 +119,24 @@ def _look(asked: FileQuestion) -> FileLook:
         look = look_at(asked.path, asked.header)
     except FastLloydError as error:
         return FileLook(fault=str(error).removeprefix(f"{asked.path}: "))
+    names = [each.name for each in look.columns]
+    if asked.header == YES and look.layout is not None and any(map(_is_number, names)):
+        # no cell is shown as a name
+        return FileLook(
+            fault="The first line has numbers where names are expected, so it seems to be a record."
+            " If it is not, give those columns names in the file.",
+            field="header",
+        )
     return FileLook(
         files=files,
         layout=look.layout,
         doubts=tuple(look.doubts),
         columns=tuple(look.columns),
     )
+
+
+def _is_number(name: str) -> bool:
+    return bool(_NUMBER.fullmatch(name.strip())) and not _YEAR.fullmatch(name.strip())
 
 
 def _limit_memory() -> None:

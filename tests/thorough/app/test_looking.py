@@ -37,6 +37,17 @@ def test_a_first_line_that_is_a_record_is_never_shown(tmp_path: Path) -> None:
     assert "Ann" not in str(seen)
 
 
+def test_a_record_that_is_taken_for_names_is_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("17.25,Ann\n" + "".join(f"{n}.5,Name{n}\n" for n in range(50)))
+    seen = look(file)
+    assert (seen.field, seen.columns) == ("header", ())
+    assert "17.25" not in str(seen)
+    assert "Ann" not in str(seen)
+    file.write_text("2019,2020\n" + "".join(f"{n}.5,{n}\n" for n in range(50)))
+    assert [each.name for each in look(file).columns] == ["2019", "2020"]
+
+
 @pytest.mark.parametrize(
     "path",
     [

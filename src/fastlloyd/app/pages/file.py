@@ -155,7 +155,7 @@ async def take(site: Site, request: Request) -> Response:
     seen = await beside(seen_in_a_process, FileQuestion(path=path, header=header))
     if seen.fault or seen.files is None:
         fault = seen.fault or "The file cannot be found any more."
-        return await _page(site, request, path, header, (FieldFault("path", fault),))
+        return await _page(site, request, path, header, (FieldFault(seen.field, fault),))
     answers = site.drafts.load(name)
     if answers.get("path") != path or answers.get("header") != header:
         answers = {key: value for key, value in answers.items() if key not in _KEPT_FROM_OLDER}
