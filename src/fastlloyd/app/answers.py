@@ -40,12 +40,12 @@ def whole(text: str) -> int | None:
 def number(text: str, decimal: str = ".") -> float | None:
     """Return the number that a text writes, or None.
 
-    decimal : decimal mark of the table. With a comma, 0,2 is read as 0.2; otherwise a comma is
-        refused, because 1,500 could mean two numbers.
+    decimal : decimal mark of the table. The other mark is refused: 1,500 and 1.000 could each mean
+        two numbers.
     """
     plain = text.strip().replace("\u2212", "-")
-    if decimal == "," and "." not in plain:
-        plain = plain.replace(",", ".", 1)
+    if decimal == ",":
+        plain = plain.replace(".", "?").replace(",", ".", 1)
     if not _PLAIN.fullmatch(plain):
         return None
     value = float(plain)

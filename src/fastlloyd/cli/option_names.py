@@ -59,9 +59,9 @@ _FIRST: Final = (
     "encoding",
     "header",
 )
-# not before =, as in advice for Python
+# not before =, as in advice for Python, nor after a point, as a key of a recipe
 _SETTING: Final = re.compile(
-    rf"\b({'|'.join(_ANYWHERE)})\b(?!=)|^({'|'.join(_FIRST)})\b|with (bounds)"
+    rf"(?<!\.)\b({'|'.join(_ANYWHERE)})\b(?!=)|^({'|'.join(_FIRST)})\b|with (bounds)"
 )
 
 

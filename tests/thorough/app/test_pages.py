@@ -86,6 +86,32 @@ def test_all_faults_of_a_page_are_told_at_once_and_at_their_fields(guest: Guest)
     assert "checked" not in page.text  # nothing is chosen for anybody
 
 
+def test_bounds_stay_with_their_columns_when_another_column_goes(guest: Guest) -> None:
+    at, page = confirmed(guest)
+    assert "creatinine: a number from 0.2 to 15" in page.text
+    page = guest.answer(at, "protect", chosen=["bmi", "creatinine"], **PROTECT)
+    given = {
+        field: page.text.partition(f'name="{field}" value="')[2].partition('"')[0]
+        for field in ("lower0", "upper0", "lower1", "upper1")
+    }
+    assert given == {"lower0": "10", "upper0": "60", "lower1": "0.2", "upper1": "15"}
+
+
+def test_an_empty_cell_and_a_word_have_no_meaning_before_somebody_says_so(guest: Guest) -> None:
+    path = guest.site.results / "gaps.csv"
+    path.write_text("age;size\n" + ("41,5;1\n" * 30 + ";2\nk.A.;3\n") * 4)
+    at = guest.begin()
+    guest.answer(at, "file", path=str(path), header="yes")
+    guest.answer(at, "protect", chosen=["age", "size"], **PROTECT)
+    ends = {"lower0": "0", "upper0": "110", "lower1": "0", "upper1": "5"}
+    assert guest.answer(at, "bounds", **ends).faults.keys() == {"missing0", "words"}
+    page = guest.answer(at, "bounds", missing0="drop", words="k.A.", **ends | {"upper0": "1.000"})
+    assert page.faults.keys() == {"upper0"}
+    assert "decimal comma" in page.faults["upper0"]
+    page = guest.answer(at, "bounds", missing0="drop", words="k.A.", **ends)
+    assert page.faults == {}
+
+
 def test_no_step_can_be_left_out(guest: Guest) -> None:
     at = guest.begin()
     for step in ("protect", "bounds", "privacy", "confirm"):

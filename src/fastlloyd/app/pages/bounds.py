@@ -28,6 +28,7 @@ _GAPS = (
     ("middle", "counts as the middle of the bounds"),
     ("drop", "leaves the record out"),
 )
+_UNANSWERED = (("", "choose ..."), *_GAPS[::-1])
 _FIELDS = ("lower", "upper", "scale", "missing", "below", "texts")
 Given = dict[str, str]
 
@@ -38,7 +39,29 @@ async def show(site: Site, request: Request) -> Response:
     answers = site.drafts.load(name)
     if before := missing_step(answers, "bounds"):
         return go(f"/new/{name}/{before}")
-    return _page(name, answers, answers.get("given_bounds", {}))
+    return _page(name, answers, _given_before(answers))
+
+
+def _given_before(answers: Answers) -> Given:
+    """Return the texts that were given before, each at the present place of its column."""
+    before = answers.get("given_bounds", {})
+    return {"rows": before.get("rows", ""), "words": before.get("words", "")} | {
+        f"{field}{at}": text
+        for at, each in enumerate(chosen(answers))
+        for field, text in before.get("columns", {}).get(each.name, {}).items()
+    }
+
+
+def _to_keep(used: list[ColumnLook], given: Given) -> dict[str, Any]:
+    """Return the texts by the names of their columns, because a column may get another place."""
+    return {
+        "rows": given["rows"],
+        "words": given["words"],
+        "columns": {
+            each.name: {field: given[f"{field}{at}"] for field in _FIELDS}
+            for at, each in enumerate(used)
+        },
+    }
 
 
 def _page(
@@ -135,11 +158,12 @@ def _column(
         value = given.get(f"below{at}", "bound")
         more.append(select_field(f"below{at}", 'A cell such as "<5" ...', below, value))
     has_middle = each.kind is not CellKind.TEXT
+    offered = _UNANSWERED if each.has_gaps else _GAPS
     gaps = select_field(
         f"missing{at}",
         "An empty cell ...",
-        _GAPS if has_middle else _GAPS[::2],
-        given.get(f"missing{at}", "middle" if each.has_gaps and has_middle else ""),
+        [way for way in offered if has_middle or way[0] != "middle"],
+        given.get(f"missing{at}", ""),
         faults,
         hint="Some of the first rows have one." if each.has_gaps else "",
     )
@@ -193,7 +217,11 @@ async def take(site: Site, request: Request) -> Response:
     for at, each in enumerate(used):
         features[each.name] = _feature(at, each, given, decimal(answers), faults)
     words = [text.strip() for text in split_list(given["words"]) if text.strip()]
-    made = answers | {"features": features, "given_bounds": given, "missing_words": words}
+    if not words and any(each.has_words for each in used) and answers.get("layout"):
+        said = "Some cells of these columns are words. Write the words that mean an empty cell."
+        faults.append(FieldFault("words", said))
+    kept = _to_keep(used, given)
+    made = answers | {"features": features, "given_bounds": kept, "missing_words": words}
     if not faults:
         places = {**dict(_places(used)), "here.missing_words": "words"}
         faults += faults_in(lambda: recipe(made), places)
@@ -231,6 +259,9 @@ def _feature(
         table["below"] = given[f"below{at}"] or "bound"
     if given[f"missing{at}"] in ("middle", "drop"):
         table["missing"] = given[f"missing{at}"]
+    elif each.has_gaps and given[f"missing{at}"] != "refuse":
+        said = f"Some cells of {each.name} are empty: say what an empty cell means."
+        faults.append(FieldFault(f"missing{at}", said))
     if given["rows"] == "mean":
         table["per_person"] = "mean"
     return table
@@ -262,6 +293,8 @@ def _bounds(
 def _no_number(each: ColumnLook, text: str, mark: str) -> str:
     if each.kind is CellKind.DATE:
         return f"Write a day for {each.name}, such as 2024-01-31."
+    if "." in text and mark == ",":
+        return f"Write a number for {each.name} with a decimal comma, such as 0,5 or 1500."
     if "," in text and mark != ",":
         return f"Write a number for {each.name} with a decimal point, such as 0.5 or 1500."
     return f"Write a number for {each.name}."

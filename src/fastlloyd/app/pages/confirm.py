@@ -26,6 +26,8 @@ from fastlloyd.federation.store.noted import DataFiles
 from fastlloyd.jobs.data_files import files_of
 from fastlloyd.jobs.recipe_check import FeatureCounts
 from fastlloyd.mechanisms.persons import Unit, unit
+from fastlloyd.reports import facts
+from fastlloyd.reports.recipe_facts import of_recipe
 
 _LONGEST = 40  # characters of the data's name
 MANY_OUTSIDE = 0.05  # of the values of a column
@@ -100,6 +102,8 @@ async def _page(
             label=f"Spend epsilon {epsilon} and start",
             back=f"/new/{name}/privacy",
         ),
+        h("h2", "How the columns are read"),
+        h("ul", [h("li", said) for said in facts.said(of_recipe(recipe(answers).features), who)]),
         h("h2", "For you only"),
         counts
         or h(
