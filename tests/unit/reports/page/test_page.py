@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from designs import design_plan
 from fastlloyd.base.files import write_folder
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.errors import DataError
-from fastlloyd.mechanisms.lloyd.algorithm import LLOYD
+from fastlloyd.federation.plan.plan import Client, Masks, TrustMode
+from fastlloyd.federation.plan.study import Study
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.uncertainty import Status
 from fastlloyd.records.recipe.feature import Feature
@@ -174,3 +178,37 @@ def test_names_are_read_back_from_their_file() -> None:
     names = Names('a "title"', {10: NASTY[:LONGEST], 2: HEBREW})
     assert Names.of(names.to_toml().encode(), 11, "f") == names
     assert not Names.of(None, 3, "f")
+
+
+def federated(trust: TrustMode) -> str:
+    """The page of a run of four organisations, one of which was absent once."""
+    names = ("north", "south", "east", "west")
+    plan = design_plan(
+        FASTLLOYD,
+        Domain(features=("x0", "x1"), lower=(0.0, 0.0), upper=(100.0, 100.0)),
+        clients=tuple(Client(name=name, max_records=1000) for name in names),
+        run_id=bytes(16), n_clusters=3, epsilon=1.0, public_seed=PublicSeed.from_int(5),
+        max_dropouts=1, masks=Masks.GROUP, trust=trust, study=Study(name="Falls & <more>"),
+        **({"max_colluding": 0} if trust is TrustMode.SERVER_NOISE else {}),
+    )  # fmt: skip
+    made = random_result(3, 2, algorithm=FASTLLOYD)
+    included = (names,) * (plan.mechanism.n_rounds - 1) + (names[:3],)
+    found = replaced(made, mechanism=plan.clustering, plan=plan, included=included)
+    domain = plan.clustering.domain
+    grid = domain.to_grid(np.clip(made.centroids, 0, 100))
+    return page(replaced(found, centroids=domain.from_grid(grid)))
+
+
+def test_a_study_shows_who_took_part_in_which_round() -> None:
+    html = federated(TrustMode.CLIENT_NOISE)
+    text = " ".join(Seen(html).text.split())
+    assert "<h1><bdi>Falls &amp; &lt;more&gt;</bdi></h1>" in html
+    assert "Who took part" in text
+    assert "in all rounds" in text
+    assert 'class="out"' in html
+    assert "NOT FOR PUBLICATION" not in text
+
+
+def test_where_the_server_adds_the_noise_the_page_is_not_for_publication() -> None:
+    text = " ".join(Seen(federated(TrustMode.SERVER_NOISE)).text.split())
+    assert text.split("fastlloyd", 1)[1].lstrip().startswith("NOT FOR PUBLICATION.")
