@@ -44,6 +44,8 @@ _REQUEST, _VOID, _OUT, _ERR, _RECIPE = (
     "recipe.toml",
 )
 _MAX_OUTPUT: Final = 1 << 22
+# Windows has no sessions: there Ctrl-C and the end of the app's console would end the child, too
+_OWN_CONSOLE: Final = int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
 
 
 class RunState(enum.Enum):
@@ -136,6 +138,7 @@ class ChildRuns:
                 stderr=err,
                 cwd=folder,
                 start_new_session=True,  # it outlives the app, and Ctrl-C is not for it
+                creationflags=_OWN_CONSOLE,
             )
         finally:
             os.close(out)
@@ -191,7 +194,8 @@ class ChildRuns:
         if (child := self._children.get(name)) is not None:
             return child.poll() is None
         out = request.with_name(_OUT)
-        is_new = time.time() - request.stat().st_mtime < PATIENCE
+        # a later time is that of a clock that was set back since
+        is_new = abs(time.time() - request.stat().st_mtime) < PATIENCE
         return is_new and not (out.exists() and out.stat().st_size)
 
     def _made_void(self, request: Path) -> bool:

@@ -70,7 +70,9 @@ def page(
         ),
         lang="en-GB",
     )
-    return HTMLResponse(together(constant("<!doctype html>"), whole).text, status)
+    # names of files need not be UTF-8
+    text = together(constant("<!doctype html>"), whole).text.encode("utf-8", "replace")
+    return HTMLResponse(text, status)
 
 
 def _summed_up(faults: Sequence[FieldFault]) -> Markup | None:

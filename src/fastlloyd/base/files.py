@@ -150,8 +150,12 @@ def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> N
         replaced even without `force`.
     files : names of the files of a result. Every result has the first of these files.
     """
-    target = out.resolve()
-    if target.exists():
+    try:
+        target = out.resolve()
+        is_there = target.exists()
+    except (OSError, ValueError, RuntimeError):  # too long, a null character, or links in a circle
+        raise OutputError(f"{str(out)!r:.80} cannot be a folder; choose another name") from None
+    if is_there:
         _check_replaceable(out, force=force, files=files)
     parent = next(folder for folder in target.parents if folder.exists())
     probe = parent / temporary_name(target)

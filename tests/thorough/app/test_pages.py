@@ -1,8 +1,10 @@
 """Pages of the app: faults at their fields, the recipe of the answers, and what may be spent."""
 
 import csv
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +247,48 @@ def test_the_table_of_a_hospital_is_read_with_its_commas_words_and_limits(tmp_pa
     recipe = guest.get(f"{at}/recipe.toml").text
     assert "bounds = [\n    0.2,\n    15.0,\n]" in recipe
     assert 'missing_words = [\n    "k.A.",\n    "-",\n]' in recipe
+
+
+def test_a_request_names_its_ledger_in_full_whatever_a_variable_says_later(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = list[Any]()
+    guest.site.runs.start = started.append  # type: ignore[method-assign]
+    object.__setattr__(guest.site, "ledger", None)
+    monkeypatch.setenv("FASTLLOYD_LEDGER", str(guest.site.results / "first.store"))
+    at, page = confirmed(guest)
+    assert guest.post(f"{at}/confirm", **shown(page)).status == 303
+    assert started[0].ledger == str(guest.site.results / "first.store")
+
+
+@pytest.mark.parametrize("folder", ["/srv/a\0b", "/" + "a" * 300, "/srv/new/..", "//host/share/x"])
+def test_a_path_that_cannot_be_a_new_folder_is_refused_at_its_field(
+    guest: Guest, folder: str
+) -> None:
+    at, page = confirmed(guest)
+    sent = shown(page) | {"out": folder}
+    assert guest.answer(at, "confirm", **sent).faults.keys() == {"out"}
+    assert guest.site.runs.names() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are Unicode elsewhere")
+def test_a_name_of_a_file_that_is_no_text_keeps_no_page_away(guest: Guest) -> None:
+    (guest.site.results / os.fsdecode(b"caf\xe9.csv")).write_text("a,b\n")
+    page = guest.get(f"{guest.begin()}/file")
+    assert page.status == 200
+    assert "caf?.csv" in page.text
+
+
+def test_labels_are_for_their_owner_alone_and_never_in_the_result(guest: Guest) -> None:
+    at, page = confirmed(guest)
+    sent = shown(page)
+    run = guest.post(f"{at}/confirm", **sent).headers["location"]
+    while "The run is under way" in guest.get(run).text:
+        threading.Event().wait(0.1)
+    for inside in ("names.toml", "more/labels.csv"):
+        answer = guest.post(f"{run}/labels", target=f"{sent['out']}/{inside}")
+        assert answer.faults.keys() == {"target"}
+        assert not Path(f"{sent['out']}/{inside}").exists()
+    target = guest.site.results / "labels.csv"
+    assert "NOT private" in guest.post(f"{run}/labels", target=str(target)).text
+    assert target.stat().st_mode & 0o077 == 0

@@ -22,6 +22,7 @@ from fastlloyd.base.files import check_destination
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError, FastLloydError, OutputError
+from fastlloyd.federation.holder import place
 from fastlloyd.federation.store.noted import DataFiles
 from fastlloyd.jobs.data_files import files_of
 from fastlloyd.jobs.recipe_check import FeatureCounts
@@ -233,7 +234,8 @@ async def take(site: Site, request_: Request) -> Response:
     if faults:
         return await _page(name, answers, out, tuple(faults))
     site.drafts.save(name, answered(answers, "confirm"))
-    file = request(name, answers, out, None if site.ledger is None else str(site.ledger))
+    # its full path: the variable FASTLLOYD_LEDGER may be another one when the run is looked at
+    file = request(name, answers, out, str(place(site.ledger)))
     try:
         await beside(site.runs.start, file)
     except (FastLloydError, OSError) as error:
@@ -251,11 +253,12 @@ def _faults(site: Site, name: str, answers: Answers, out: str) -> list[FieldFaul
         faults.append(FieldFault("out", "Write the full path of a new folder of this machine."))
     except OutputError as error:
         faults.append(FieldFault("out", f"{error}."))
-    ledger = None if site.ledger is None else str(site.ledger)
+    if ".." in Path(out).parts:  # a folder that does not exist yet leads nowhere
+        faults.append(FieldFault("out", "Write the path without '..' in it."))
     places = {"purpose": "purpose"}
 
     def make() -> None:
-        file = request(name, answers, out, ledger)
+        file = request(name, answers, out, str(place(site.ledger)))
         file.request()
         file.check_unchanged()
 

@@ -269,6 +269,10 @@ async def labels(site: Site, request: Request) -> Response:
     except DataError:
         fault = FieldFault("target", "Write the full path of a new file of this machine.")
         return await _done(site, name, look, [], faults=(fault,), target=target)
+    if look.folder.resolve() in Path(target).resolve().parents:
+        said_so = "The result may be shared, and labels may not. Name a file in another folder."
+        faults = (FieldFault("target", said_so),)
+        return await _done(site, name, look, [], faults=faults, target=target)
     fault_said = await beside(_label, look, site.runs.recipe(name), target)
     if fault_said:
         return await _done(
@@ -292,6 +296,7 @@ def _label(look: RunLook, recipe: Path, target: str) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_LABEL_SECONDS,
+            umask=0o077,  # labels are exact, and for their owner alone
             check=False,
             text=True,
         )
