@@ -83,6 +83,10 @@ def _page(site: Site, answer: Answer) -> Callable[[Request], Awaitable[Response]
             return await answer(site, request)
         except FastLloydError as error:
             return _sorry(sentence_of(error), 400)
+        # the last resort: whatever it is, its message may hold private values
+        except Exception as error:  # noqa: BLE001
+            said = f"fastlloyd failed with an unexpected {type(error).__name__}; please report it."
+            return _sorry(said, 500)
 
     return answered
 
@@ -180,6 +184,7 @@ async def _run(door: Door, sockets: list[socket.socket]) -> None:
     config = uvicorn.Config(
         door,
         log_config=None,
+        log_level="critical",
         access_log=False,
         server_header=False,
         date_header=False,

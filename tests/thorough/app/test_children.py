@@ -168,3 +168,18 @@ def test_a_refused_run_spends_nothing_and_its_reason_is_shown(tmp_path: Path) ->
     assert any("result" in fault for fault in runs.look(RUN).faults)
     assert (tmp_path / "result" / "mine.txt").read_text() == "x"
     assert not (tmp_path / "ledger.store").exists()
+
+
+def test_no_code_or_key_is_in_the_files_or_arguments_of_a_run(tmp_path: Path) -> None:
+    runs = ChildRuns(tmp_path / "runs")
+    runs.start(request(tmp_path))
+    child = runs._children[RUN]
+    _python, *arguments = child.args  # type: ignore[misc]
+    assert arguments[:-1] == ["-P", "-m", "fastlloyd", "fit", "--request"]
+    assert arguments[-1] == str(tmp_path / "runs" / RUN / "request.json")
+    assert ended(runs) is RunState.DONE
+    names = {path.name for path in (tmp_path / "runs" / RUN).iterdir()}
+    expected = {"request.json", "request.json-lock", "stdout", "stderr", "recipe.toml"}
+    assert names == expected
+    assert (tmp_path / "runs" / RUN / "stderr").read_text() == ""
+    assert "P00001" not in (tmp_path / "runs" / RUN / "stdout").read_text()

@@ -114,6 +114,21 @@ def test_an_empty_cell_and_a_word_have_no_meaning_before_somebody_says_so(guest:
     assert page.faults == {}
 
 
+def test_an_unexpected_error_shows_its_kind_and_not_its_message(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("a cell with 17.25")
+
+    monkeypatch.setattr("fastlloyd.app.pages.protect.columns", fail)
+    at = guest.begin()
+    path = str(guest.site.results / "patients.csv")
+    page = guest.answer(at, "file", path=path, header="yes")
+    assert page.status == 500
+    assert "RuntimeError" in page.text
+    assert "17.25" not in page.text
+
+
 def test_no_step_can_be_left_out(guest: Guest) -> None:
     at = guest.begin()
     for step in ("protect", "bounds", "privacy", "confirm"):
