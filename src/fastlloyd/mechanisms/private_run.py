@@ -38,6 +38,7 @@ MAX_RECORDS = 1 << 40
 MAX_COUNT_BITS = 32
 MAX_ROUNDS = 1000
 MAX_SUM = 1 << 62
+MAX_EPSILON = 1e100
 
 
 class Found(Protocol):
@@ -377,8 +378,11 @@ def check_numbers(n_records: int, epsilon: float, noise: Noise) -> None:
     """Raise PlanError or BudgetError if a number is out of range. The message names the setting."""
     if not 1 <= n_records <= MAX_RECORDS:
         raise PlanError(f"n_records is {n_records}; expected 1 to {MAX_RECORDS}")
-    if noise is not Noise.NONE and not 0 < epsilon < math.inf:
-        raise BudgetError(f"epsilon is {epsilon}; expected a finite number above 0, such as 1.0")
+    if noise is not Noise.NONE and not 0 < epsilon <= MAX_EPSILON:
+        raise BudgetError(
+            f"epsilon is {epsilon}; expected a finite number above 0, such as 1.0, and at most"
+            f" {MAX_EPSILON:g}"
+        )
 
 
 def check_grid(n_expected: int, count_bits: int) -> None:

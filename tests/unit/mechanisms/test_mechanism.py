@@ -527,6 +527,11 @@ def test_a_file_changed_to_a_weaker_claim_or_more_noise_still_tells_the_truth(
         ({"epsilon": -1.0}, BudgetError, "epsilon is -1.0"),
         ({"epsilon": math.inf}, BudgetError, "epsilon is inf"),
         ({"epsilon": math.nan}, BudgetError, "epsilon is nan"),
+        (
+            {"epsilon": 1e308},
+            BudgetError,
+            "epsilon is 1e+308; expected a finite number above 0, such as 1.0, and at most 1e+100",
+        ),
         ({"delta": 0.0}, BudgetError, "delta is 0.0; expected a number above 0 and below 1"),
         ({"delta": 1.0}, BudgetError, "delta is 1.0"),
         ({"delta": math.nan}, BudgetError, "delta is nan"),

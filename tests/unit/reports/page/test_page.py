@@ -78,6 +78,7 @@ def test_a_card_says_what_distinguishes_its_group() -> None:
     text = Seen(page(result_of(APART))).text
     assert "Its centre has the lowest x0 (20; all together" in text
     assert "Its centre has the highest x0" in text
+    assert "size in the last round between" in text  # centres moved afterwards
 
 
 @pytest.mark.parametrize("status", [Status.FEW, Status.MOVING, Status.STAYED])
