@@ -16,11 +16,19 @@ _UNUSED: Final = {"data": "-", "n_clusters": 1}
 
 
 def _take_over(ctx: typer.Context, path: Path | None) -> Path | None:
-    """Make the other options needless, and refuse those that are given."""
+    """Make the other options needless, and carry the request out in place of the command."""
     if path is not None:
         ctx.default_map = dict(_UNUSED)
-        ctx.meta[BEFORE] = lambda: _check_alone(ctx)
+        ctx.meta[BEFORE] = lambda: _carry_out(ctx, path)
     return path
+
+
+def _carry_out(ctx: typer.Context, path: Path) -> None:
+    from fastlloyd.cli import requested_fit
+
+    _check_alone(ctx)
+    requested_fit.carry_out(path)
+    raise typer.Exit
 
 
 def _check_alone(ctx: typer.Context) -> None:

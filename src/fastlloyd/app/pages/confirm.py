@@ -72,13 +72,6 @@ async def _page(
         [[h("dt", term), h("dd", said)] for term, said in _bill(answers, who, files)],
         class_="bill",
     )
-    command = f"fastlloyd fit {shlex.quote(answers['path'])} --recipe recipe.toml"
-    if answers.get("new_dataset"):
-        command += " --new-dataset"
-    python = (
-        "recipe = fastlloyd.Recipe.load('recipe.toml')\n"
-        f"fastlloyd.MomentLloyd(n_clusters={answers['k']}, recipe=recipe).fit(frame)"
-    )
     return page(
         "Spend it?",
         None if is_same else changed,
@@ -106,21 +99,35 @@ async def _page(
         h("h2", "How the columns are read"),
         h("ul", [h("li", said) for said in facts.said(of_recipe(recipe(answers).features), who)]),
         h("h2", "For you only"),
-        counts
-        or h(
-            "form",
-            h(
-                "p",
-                "How many cells are empty, unknown or outside the bounds? The counts are exact.",
-            ),
-            h("button", "Count in the file (nothing is spent)", class_="second"),
-            method="post",
-            action=f"/new/{name}/count",
-        ),
+        counts or _count_button(name),
         h("p", h("a", "The recipe of this run", href=f"/new/{name}/recipe.toml")),
-        elsewhere(command, python),
+        _elsewhere(answers),
         faults=faults,
         steps=steps(name, answers, "confirm"),
+    )
+
+
+def _elsewhere(answers: Answers) -> Markup:
+    command = f"fastlloyd fit {shlex.quote(answers['path'])} --recipe recipe.toml"
+    if answers.get("new_dataset"):
+        command += " --new-dataset"
+    python = (
+        "recipe = fastlloyd.Recipe.load('recipe.toml')\n"
+        f"fastlloyd.MomentLloyd(n_clusters={answers['k']}, recipe=recipe).fit(frame)"
+    )
+    return elsewhere(command, python)
+
+
+def _count_button(name: str) -> Markup:
+    return h(
+        "form",
+        h(
+            "p",
+            "How many cells are empty, unknown or outside the bounds? The counts are exact.",
+        ),
+        h("button", "Count in the file (nothing is spent)", class_="second"),
+        method="post",
+        action=f"/new/{name}/count",
     )
 
 

@@ -161,13 +161,18 @@ def _choices(
             ),
             class_="scroll",
         ),
-        h(
-            "details",
-            h("summary", "Another epsilon"),
-            text_field("other", "Another epsilon", given["other"], faults, is_short=True),
-            h("button", "Add it to the ladder", name="go", value="look", class_="second"),
-            open=True if given["other"] else None,
-        ),
+        _another(given, faults),
+    )
+
+
+def _another(given: dict[str, str], faults: list[FieldFault]) -> Markup:
+    """Return the field for an epsilon that the ladder does not have."""
+    return h(
+        "details",
+        h("summary", "Another epsilon"),
+        text_field("other", "Another epsilon", given["other"], faults, is_short=True),
+        h("button", "Add it to the ladder", name="go", value="look", class_="second"),
+        open=True if given["other"] else None,
     )
 
 

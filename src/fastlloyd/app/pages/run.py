@@ -161,8 +161,6 @@ async def _done(
     faults: tuple[FieldFault, ...] = (),
     target: str | None = None,
 ) -> Response:
-    records = Path(look.file.records)
-    beside_it = records.with_name(f"{records.name.partition('.')[0]}-groups-NOT-PRIVATE.csv")
     recipe = site.runs.recipe(name)
     return page(
         "Your result",
@@ -196,6 +194,24 @@ async def _done(
             action=f"/runs/{name}/again",
             class_="acts",
         ),
+        *_labelling(name, look, faults, target),
+        elsewhere(
+            shlex.join(
+                ["fastlloyd", "assign", look.file.out, look.file.records, "--recipe", str(recipe)]
+            ),
+            f"fastlloyd.from_result({look.file.out!r}).predict(frame)  # NOT PRIVATE",
+        ),
+        faults=faults,
+    )
+
+
+def _labelling(
+    name: str, look: RunLook, faults: tuple[FieldFault, ...], target: str | None
+) -> list[Markup]:
+    """Return the form that labels the owner's records."""
+    records = Path(look.file.records)
+    beside_it = records.with_name(f"{records.name.partition('.')[0]}-groups-NOT-PRIVATE.csv")
+    return [
         h("h2", "For you only"),
         h(
             "p",
@@ -209,14 +225,7 @@ async def _done(
             ),
             label="Label my records (NOT private)",
         ),
-        elsewhere(
-            shlex.join(
-                ["fastlloyd", "assign", look.file.out, look.file.records, "--recipe", str(recipe)]
-            ),
-            f"fastlloyd.from_result({look.file.out!r}).predict(frame)  # NOT PRIVATE",
-        ),
-        faults=faults,
-    )
+    ]
 
 
 async def result(site: Site, request: Request) -> Response:

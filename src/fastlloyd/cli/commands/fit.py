@@ -34,16 +34,11 @@ def fit(
     unit_column: UnitColumn = None,
     unit_name: UnitName = None,
     compare_non_private: CompareNonPrivate = False,
-    request_file: RequestFile = None,
+    request_file: RequestFile = None,  # noqa: ARG001 - its callback carries it out
 ) -> None:
     """Cluster the records of one organisation with differential privacy. A file larger than memory
     is read again in each round.
     """
-    if request_file is not None:
-        from fastlloyd.cli import requested_fit
-
-        requested_fit.carry_out(request_file)
-        return
     from fastlloyd.base.problems import Faults
     from fastlloyd.cli import accounts, persons, recipes, requests, results
     from fastlloyd.cli.interruption import Interruption, Stage
