@@ -18,7 +18,7 @@ from fastlloyd.federation.store import read
 from fastlloyd.federation.store.head_file import head_path
 from fastlloyd.reports import budget
 
-NOT_COUNTED = "This run is not counted in a ledger; pass --dataset NAME to count it."
+NOT_COUNTED = "This run is not counted in a ledger"
 BRIEF = ("--no-out", "--algorithm", "fastlloyd", "--iterations", "2", "--public-seed", "8")
 ON = (*BRIEF, "--dataset", "patients")
 LIMIT = ("ledger", "limit", "--dataset", "patients", "--epsilon", "3", "--delta", "1e-5")

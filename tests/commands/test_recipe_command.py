@@ -268,6 +268,9 @@ def test_rows_are_put_together_only_if_persons_are_protected(
     tables = {"privacy": {"n_records": 20}, "clustering": {"n_clusters": 2}, "features": features}
     (here / "rows.toml").write_text(tomli_w.dumps({**tables, "here": {"unit_column": "id"}}))
     ran = fastlloyd(*command, "--recipe", "rows.toml", "--out", "out.toml")
+    refused(ran, "unit_column")  # whose rows would otherwise count one by one
+    (here / "rows.toml").write_text(tomli_w.dumps(tables))
+    ran = fastlloyd(*command, "--recipe", "rows.toml", "--out", "out.toml")
     refused(ran, "per_person")
     assert not (here / "out.toml").exists()
 

@@ -230,7 +230,10 @@ def _up(epsilon: float) -> str:
     return rounded_up(epsilon) if math.isfinite(epsilon) else "no bound"
 
 
-NOT_COUNTED = "This run is not counted in a ledger; pass --dataset NAME to count it."
+NOT_COUNTED = (
+    "This run is not counted in a ledger; to count the next one, pass --dataset NAME, the first"
+    " time with --new-dataset."
+)
 
 
 def remarks(charged: Charged, *, has_noise: bool) -> list[str]:

@@ -16,17 +16,20 @@ _WHOLE: Final = "a whole number"
 _NUMBER: Final = "a number"
 _TEXT: Final = "a text"
 _YES_OR_NO: Final = "true or false"
+_UNITS: Final = ("record", "person")
+_UNIT: Final = '"record" or "person"'
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     _WHOLE: (int,),
     _NUMBER: (int, float),
     _TEXT: (str,),
     _YES_OR_NO: (bool,),
+    _UNIT: (str,),
 }
 KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "privacy": {
         "epsilon": _NUMBER,
         "delta": _NUMBER,
-        "unit": _TEXT,
+        "unit": _UNIT,
         "unit_name": _TEXT,
         "max_clients_per_person": _WHOLE,
         "n_records": _WHOLE,
@@ -68,8 +71,30 @@ def key_faults(table: str, given: Any) -> Iterator[PlanError]:
                 f"; it belongs to [{elsewhere}]" if elsewhere else nearest_name(name, list(known))
             )
             yield _fault(table, name, f"{name!r:.80} is unknown in [{table}]{hint}")
-        elif type(value) not in _TYPES[known[name]]:
+        elif type(value) not in _TYPES[known[name]] or (
+            known[name] == _UNIT and value not in _UNITS
+        ):
             yield _fault(table, name, f"{name!r} is {shown(value)}; expected {known[name]}")
+
+
+def person_faults(privacy: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[PlanError]:
+    """Yield an error if a recipe names persons or their ids, but protects single records.
+
+    privacy : table [privacy], maybe empty.
+    here : table [here], maybe empty.
+    """
+    if not privacy or privacy.get("unit") == "person":
+        return
+    named = [("privacy.unit_name", privacy.get("unit_name"))]
+    named.append(("here.unit_column", here.get("unit_column")))
+    for key, value in named:
+        if value is not None:
+            yield PlanError(
+                f'{key} is {shown(value)}, but single records are protected; write unit = "person"'
+                f" in [privacy], or leave {key} out",
+                code=UNUSABLE_RECIPE,
+                field=key,
+            )
 
 
 def _fault(table: str, name: str, sentence: str) -> PlanError:

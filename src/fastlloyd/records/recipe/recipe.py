@@ -27,7 +27,7 @@ from fastlloyd.errors import UNREADABLE_FILE, WRONG_FILE, DataError, PlanError
 from fastlloyd.records.recipe.checks import ORDER, UNUSABLE_RECIPE, faults_of
 from fastlloyd.records.recipe.feature import Feature, feature_of
 from fastlloyd.records.recipe.here import Here, here_faults
-from fastlloyd.records.recipe.keys import KEYS, key_faults
+from fastlloyd.records.recipe.keys import KEYS, key_faults, person_faults
 from fastlloyd.records.recipe.together import columns_of, feature_fault, feature_set_faults
 from fastlloyd.records.recipe.ways import GridColumn
 
@@ -298,6 +298,9 @@ def _faults(tables: Mapping[str, Any]) -> Iterator[DataError | PlanError]:
                 field=f"features.{key:.80}",
             )
     yield from _here_faults(tables.get("here", {}), frozenset(features))
+    privacy, here = tables.get("privacy", {}), tables.get("here", {})
+    if isinstance(privacy, Mapping) and isinstance(here, Mapping):
+        yield from person_faults(privacy, here)
 
 
 def _range_faults(tables: Mapping[str, Any]) -> Iterator[PlanError]:

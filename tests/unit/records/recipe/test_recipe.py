@@ -275,3 +275,26 @@ def test_a_text_is_compared_in_one_form_of_unicode_wherever_it_stands() -> None:
 def test_any_text_is_a_recipe_or_refused(text: str) -> None:
     with pytest.raises(FastLloydError):
         Recipe.from_toml(text)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "here", "fields"),
+    [
+        ({"unit": "peson"}, {}, ["privacy.unit"]),
+        ({"unit": "patient"}, {"unit_column": "id"}, ["privacy.unit", "here.unit_column"]),
+        ({"unit": "record", "unit_name": "patient"}, {}, ["privacy.unit_name"]),
+        ({"epsilon": 1.0}, {"unit_column": "id"}, ["here.unit_column"]),
+        ({"unit": "person", "unit_name": "patient"}, {"unit_column": "id"}, []),
+        ({}, {"unit_column": "id"}, []),  # the table of a site alone
+    ],
+)
+def test_persons_are_never_protected_as_records_because_of_a_word(
+    privacy: dict[str, Any], here: dict[str, Any], fields: list[str]
+) -> None:
+    tables = {"features": {"age": {"bounds": [0, 99]}}, "privacy": privacy, "here": here}
+    found: list[str | None] = []
+    try:
+        Recipe.of(tables)
+    except Problems as problems:
+        found = [error.field for error in problems.errors]
+    assert found == fields
