@@ -241,7 +241,7 @@ def faults_of_access(page: "Page", axe: str) -> list[str]:
     """What axe-core finds on a page, and texts of too little contrast, in light and dark."""
     found: list[str] = []
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         page.evaluate(axe)
         result = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
         found += [f"{each['id']}: {each['nodes'][0]['html'][:90]}" for each in result["violations"]]

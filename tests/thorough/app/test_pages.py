@@ -173,7 +173,7 @@ def test_another_unit_than_that_of_earlier_runs_is_asked_about(guest: Guest) -> 
 
 def test_what_is_confirmed_is_what_is_started_and_only_once(guest: Guest) -> None:
     started = list[Any]()
-    guest.site.runs.start = started.append  # type: ignore[method-assign]
+    guest.site.runs.start = started.append  # type: ignore[method-assign,assignment]
     at, page = confirmed(guest)
     sent = shown(page)
     assert guest.answer(at, "confirm", **sent | {"shown": "0" * 64}).summed_up
@@ -194,7 +194,7 @@ def test_what_is_confirmed_is_what_is_started_and_only_once(guest: Guest) -> Non
 
 def test_after_a_long_pause_the_code_is_asked_for_before_anything_is_spent(guest: Guest) -> None:
     started = list[Any]()
-    guest.site.runs.start = started.append  # type: ignore[method-assign]
+    guest.site.runs.start = started.append  # type: ignore[method-assign,assignment]
     at, page = confirmed(guest)
     guest.now += IDLE_SECONDS
     page = guest.get(f"{at}/confirm")
@@ -268,7 +268,7 @@ def test_a_request_names_its_ledger_in_full_whatever_a_variable_says_later(
     guest: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = list[Any]()
-    guest.site.runs.start = started.append  # type: ignore[method-assign]
+    guest.site.runs.start = started.append  # type: ignore[method-assign,assignment]
     object.__setattr__(guest.site, "ledger", None)
     monkeypatch.setenv("FASTLLOYD_LEDGER", str(guest.site.results / "first.store"))
     at, page = confirmed(guest)
