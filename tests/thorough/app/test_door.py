@@ -1,5 +1,6 @@
 """The door of the app: who comes in, and what every answer says. Real connections, raw requests."""
 
+import errno
 import http.client
 import json
 import os
@@ -22,6 +23,7 @@ pytest.importorskip("starlette", reason="needs the extra app")
 pytest.importorskip("uvicorn", reason="needs the extra app")
 
 from fastlloyd.app.door import CODE_SECONDS, IDLE_SECONDS, Door
+from fastlloyd.app.peers import is_of_another_user
 
 
 class Answer(NamedTuple):
@@ -324,3 +326,14 @@ def test_a_process_of_another_user_is_refused_at_both_addresses(app: App) -> Non
         [sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout.split() == ["403", "403"], done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the user of a connection")
+def test_a_connection_is_refused_while_no_table_of_users_can_be_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_path: Path) -> str:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Path, "read_text", fail)
+    assert is_of_another_user(("127.0.0.1", 1), ("127.0.0.1", 2))
