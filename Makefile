@@ -49,7 +49,7 @@ demo: $(RUN)  ## three hospitals cluster tumour measurements: results, picture a
 test: $(READY)  ## the tests every commit must pass
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-test-pages: $(READY)  ## pages in a real browser: needs Chromium and npm (apt install chromium npm), and says what it skips without them
+test-pages: $(READY)  ## pages in a real browser: needs Chromium, Firefox and npm (apt install chromium firefox-esr npm), and says what it skips without them
 	@npm ci --silent --prefix tests/pages || echo "npm has not installed axe-core: its checks of accessibility are skipped"
 	$(BIN)/python -m pytest -n 0 -m pages tests/pages
 
