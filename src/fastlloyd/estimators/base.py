@@ -39,6 +39,7 @@ from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.mechanisms.suggestion import Split
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation
 from fastlloyd.records.bounds import Bounds
 from fastlloyd.records.columns import numbered
@@ -146,7 +147,7 @@ class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMix
         model.mechanism_ = m
         model._plan, model._first = sealed.plan, sealed.first
         model.privacy_spent_ = statement
-        model._centroids, model._split = stored.centroids, stored.split
+        model._centroids, model._split = stored.centroids, stored.split or Split()
         model.cluster_centers_ = in_columns(m.domain, m.domain.from_grid(stored.centroids))
         model.cluster_centers_std_ = stored.standard_errors
         model.cluster_status_ = stored.status

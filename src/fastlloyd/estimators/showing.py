@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from fastlloyd.base.markup import Markup, element
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.mechanisms.suggestion import Split
 from fastlloyd.mechanisms.uncertainty import Status
 from fastlloyd.reports.names import NO_NAMES
 from fastlloyd.reports.page.cards import groups
@@ -95,7 +94,7 @@ class Showing(BaseEstimator):
                 plan=plan,
                 centroids=self._centroids,
                 clusters=self._clusters(),
-                split=Split(),
+                split=None,
                 radius=None,
             ),
             names=NO_NAMES,

@@ -249,6 +249,7 @@ class Result(RunResult, frozen=True, kw_only=True):
             },
             "clusters": msgspec.to_builtins(self.clusters),
             **self._in_units(),
+            "votes_tell": self.split is not None,
             "clearest_split": split.clearest,
             "finer_split": split.finer,
         }

@@ -106,7 +106,7 @@ def reliability(result: Result) -> list[Fact | Facts]:
     if verdict is Verdict.MOSTLY_NOISE:
         facts.append(Fact.of("noise_dominates"))
     facts.append(Fact.of("another_run"))
-    return [*facts, *split(result)]
+    return [*facts, *suggestions(result.split)]
 
 
 def doubted(result: RunResult) -> list[Fact]:
@@ -194,16 +194,6 @@ def means_beyond(domain: Domain, beyond: FloatArray) -> list[Fact]:
     ]
     listed = cut(figures, "more_figures", SHOWN, "; ")
     return [Fact.of("means_beyond", figures=listed)] if figures else []
-
-
-def split(result: Result) -> list[Fact]:
-    """Return the fact about the groups that the noisy votes show, or an empty list if the votes
-    cannot tell.
-    """
-    found = result.split
-    if found is None:
-        return []
-    return list(suggestions(found.clearest, found.finer)) or [Fact.of("no_clear_groups")]
 
 
 def beyond_bounds(result: Result) -> list[Fact]:

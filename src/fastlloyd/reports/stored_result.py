@@ -29,6 +29,7 @@ class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[str, ...]
     intervals: _Intervals
     clusters: tuple[Cluster, ...]
+    votes_tell: bool = False
     clearest_split: int | None = None
     finer_split: int | None = None
     privacy: str | None = None
@@ -41,7 +42,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     plan : plan of a federated run, or None.
     centroids : int64 (n_clusters, n_features), grid units.
     clusters : one entry per cluster, in original units.
-    split : how many groups the noisy votes show.
+    split : how many groups the noisy votes show, or None if they cannot tell.
     radius : radius R of the intervals, float64 (n_features,), original units, or None.
     """
 
@@ -49,7 +50,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan | None
     centroids: IntArray
     clusters: tuple[Cluster, ...]
-    split: Split
+    split: Split | None
     radius: FloatArray | None
 
     @property
@@ -113,7 +114,11 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
             plan=plan,
             centroids=_on_grid(table, read.clusters, mechanism),
             clusters=read.clusters,
-            split=Split(clearest=read.clearest_split, finer=read.finer_split),
+            split=(
+                Split(clearest=read.clearest_split, finer=read.finer_split)
+                if read.votes_tell or read.clearest_split is not None
+                else None
+            ),
             radius=None if radius is None else np.array(radius),
         )
 

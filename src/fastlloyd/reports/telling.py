@@ -5,6 +5,7 @@ from typing import Final
 
 from fastlloyd.mechanisms.facts import Fact, FarRecords
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.suggestion import Split
 from fastlloyd.mechanisms.uncertainty import Status
 from fastlloyd.records.recipe.checks import DROP, MIDDLE, REFUSE
 from fastlloyd.reports.profile import Claim
@@ -60,10 +61,12 @@ def _gaps(m: Mechanism) -> Iterator[Fact]:
             yield Fact.of("reads_gap", name=feature.key, value=value)
 
 
-def suggestions(clearest: int | None, finer: int | None) -> Sequence[Fact]:
-    """Return the fact about the groups that the noisy votes show, or nothing if they show none."""
-    if clearest is None:
+def suggestions(split: Split | None) -> Sequence[Fact]:
+    """Return the fact about groups that the noisy votes show, or nothing if they cannot tell."""
+    if split is None:
         return ()
-    if finer is None:
-        return (Fact.of("clearest_split", n=clearest),)
-    return (Fact.of("clearest_and_finer_split", n=clearest, finer=finer),)
+    if split.clearest is None:
+        return (Fact.of("no_clear_groups"),)
+    if split.finer is None:
+        return (Fact.of("clearest_split", n=split.clearest),)
+    return (Fact.of("clearest_and_finer_split", n=split.clearest, finer=split.finer),)

@@ -5,7 +5,6 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -30,8 +29,8 @@ from fastlloyd.mechanisms.suggestion import (
     sure_places,
 )
 from fastlloyd.mechanisms.uncertainty import Accuracy, Status
-from fastlloyd.reports import result_facts
 from fastlloyd.reports.result import Result
+from fastlloyd.reports.telling import suggestions
 from fastlloyd.testing import SeededNoise
 
 Matrix = npt.NDArray[np.float64]
@@ -253,7 +252,7 @@ def test_commands_say_it_on_the_screen_to_programs_and_in_the_file_for_programs(
     assert (strict(out)["clearest_split"], strict(out)["finer_split"]) == (4, None)
     assert SPLIT in " ".join(err.split())
     code, out, err = fastlloyd(*run, "-k", "4", "--no-out", "--json", "--algorithm", "fastlloyd")
-    assert strict(out)["clearest_split"] is None
+    assert (strict(out)["clearest_split"], strict(out)["votes_tell"]) == (None, False)
     assert "split" not in err
 
 
@@ -261,7 +260,7 @@ def test_the_fact_names_the_finer_split_and_says_when_there_are_no_clear_groups(
     said = {
         split: facts
         for split in (None, Split(), Split(clearest=2, finer=5))
-        for facts in [result_facts.split(msgspec.structs.replace(RESULT, split=split))]
+        for facts in [list(suggestions(split))]
     }
     assert said[None] == []
     assert said[Split()] == [Fact.of("no_clear_groups")]

@@ -107,8 +107,7 @@ def _lead(view: View) -> list[Markup]:
 
 
 def _notes(view: View) -> list[Markup]:
-    split = view.stored.split
-    facts = [Fact.of("lead_other_run"), *suggestions(split.clearest, split.finer)]
+    facts = [Fact.of("lead_other_run"), *suggestions(view.stored.split)]
     if view.names:
         facts.append(Fact.of("lead_given_names"))
     return [view.run.words(fact) for fact in facts]

@@ -6,6 +6,7 @@ from fastlloyd.base.markup import Child, element
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.reports.page.view import View
 from fastlloyd.reports.page.words import breakable
+from fastlloyd.reports.recipe_facts import of_recipe
 
 OPEN: Final = 12  # features up to which the table of bounds is open
 _CITATION: Final = """\
@@ -42,7 +43,24 @@ def settings(view: View) -> list[Child]:
             "dl", [[element("dt", view.said(term)), element("dd", text)] for term, text in terms]
         ),
         _bounds(view),
+        _recipe(view),
     ]
+
+
+def _recipe(view: View) -> Child:
+    """Return how a recipe reads each column, such as m as 0, or None without a recipe."""
+    if view.mechanism.domain.recipe is None:
+        return None
+    read = [
+        element("li", [[" ", view.run.words(fact)] for fact in facts])
+        for facts in of_recipe(view.mechanism.domain.recipe)
+    ]
+    return element(
+        "details",
+        element("summary", view.said("recipe_summary")),
+        element("ul", read, class_="plain"),
+        open=len(read) <= OPEN,
+    )
 
 
 def _bounds(view: View) -> Child:

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,13 +18,16 @@ from fastlloyd.federation.plan.plan import Client, Masks, TrustMode
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD
 from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.suggestion import Split
 from fastlloyd.mechanisms.uncertainty import Status
 from fastlloyd.records.recipe.feature import Feature
+from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.names import LONGEST, Names
 from fastlloyd.reports.page.frame import page_of
 from fastlloyd.reports.page.run_view import of_ten
 from fastlloyd.reports.run_result import NAMES, PAGE
 from fastlloyd.reports.stored_files import StoredFiles
+from fastlloyd.reports.telling import suggestions
 from pages import HEBREW, NASTY, Seen, page, random_result, replaced, result_of, structure
 
 APART = np.array([[20.0, 50.0, 50.0], [50.0, 50.0, 50.0], [80.0, 50.0, 50.0]])
@@ -112,6 +116,32 @@ def test_sentences_are_about_rows_if_a_person_may_have_several() -> None:
     text = Seen(page(random_result(3, 3, persons=Persons.called("patient")))).text
     assert "of the rows, each patient counted once in all (like" in text
     assert "a patient may have rows in several groups" in text
+
+
+@pytest.mark.parametrize(
+    ("split", "said"),
+    [(None, None), (Split(), "show no clear groups"), (Split(clearest=2), "2 groups")],
+)
+def test_the_page_says_of_splits_what_the_screen_says(
+    split: Split | None, said: str | None
+) -> None:
+    found = msgspec.structs.replace(random_result(3, 3), split=split)
+    text, words = Seen(page(found)).text, [sentence(fact) for fact in suggestions(split)]
+    assert all(each in text for each in words)
+    assert bool(words) == (said is not None)
+    assert ("no clear groups" in text) == (split == Split())
+
+
+def test_the_page_says_how_a_recipe_reads_its_columns() -> None:
+    features = [
+        Feature(key="sex", values=(("m", 0.0), ("w", 1.0)), weight=0.1),
+        Feature(key="crp", bounds=(0.3, 400.0), transform="log", missing=3.0),
+    ]
+    domain = Domain.of_recipe(features, scaling=Scaling.PER_FEATURE)
+    text = Seen(page(random_result(3, 2, domain=domain))).text
+    assert "'m' as 0" in text
+    assert "0.1" in text
+    assert "How the columns are read" not in Seen(page(random_result(3, 2))).text
 
 
 @pytest.mark.parametrize("max_clients", [1, 2])
