@@ -37,8 +37,8 @@ n_records = "NUMBER"        # a public round number that is surely not exceeded
 n_clusters = "NUMBER"
 """
 _PERSONS = """\
-unit = "person"             # a person with all rows; to protect single rows remove this line and
-                            # the lines per_person
+unit = "person"             # a person with all rows; to protect single rows remove this line,
+                            # unit_name, unit_column and the lines per_person
 unit_name = "person"        # such as patient
 n_records = "NUMBER"        # a public round number of persons that is surely not exceeded
 

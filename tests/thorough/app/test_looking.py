@@ -70,14 +70,16 @@ def test_only_full_paths_of_this_machine_are_opened(path: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder", "dangling", "none", "mode"])
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+def test_what_is_no_file_is_refused_at_once(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x.csv"
     keep: socket.socket | None = None
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "socket":
         keep = socket.socket(socket.AF_UNIX)
-        os.chdir(tmp_path)  # names of sockets are short
+        monkeypatch.chdir(tmp_path)  # names of sockets are short
         keep.bind("x.csv")
     elif kind == "device":
         path = Path("/dev/zero")

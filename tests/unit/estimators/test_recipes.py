@@ -45,8 +45,10 @@ def table(n: int = 300) -> Any:
 
 
 def recipe_of(features: dict[str, Any] | None = None, **tables: Any) -> Recipe:
+    is_of_records = "privacy" in tables and tables["privacy"].get("unit") != "person"
+    here = {key: HERE[key] for key in HERE if not (is_of_records and key == "unit_column")}
     return Recipe.of(
-        {"features": FEATURES if features is None else features, "here": HERE} | tables
+        {"features": FEATURES if features is None else features, "here": here} | tables
     )
 
 
