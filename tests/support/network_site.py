@@ -34,17 +34,17 @@ def site(made: Path, tmp_path: Path) -> Iterator[Site]:
 
 
 def tree(folder: Path, running: tuple[str, ...] = ()) -> dict[str, bytes]:
-    """Everything but logs, stores of those that run, locks, and what SQLite keeps beside a store
-    while it is read.
+    """Everything but logs, stores and files of progress of those that run, locks, and what SQLite
+    keeps beside a store while it is read.
     """
-    stores = tuple(f"{name}.store" for name in running)
+    theirs = tuple(f"{name}{end}" for name in running for end in (".store", ".live.json"))
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file()
         and path.suffix not in (".out", ".err")
         and not path.name.endswith(("-lock", "-shm", "-wal"))
-        if not path.name.startswith(stores)
+        if not path.name.startswith(theirs)
     }
 
 
