@@ -30,6 +30,7 @@ from fastlloyd.cli.recipes import RecipeFile
 from fastlloyd.errors import DataError, OutputError
 
 if TYPE_CHECKING:
+    from fastlloyd.jobs.bounds import BoundsOutcome
     from fastlloyd.records import Layout
 
 EXPLAINED = 5  # columns that are left out
@@ -127,15 +128,10 @@ def estimate(
     and cluster within one budget, use `fit --range`.
     """
     from fastlloyd.base.problems import Faults
-    from fastlloyd.cli import accounts, persons, recipes, requests, screen
+    from fastlloyd.cli import persons, recipes, requests
     from fastlloyd.cli.interruption import Interruption, Stage
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.bounds import BoundsRequest
-    from fastlloyd.reports.bounds_result import BoundsResult
-    from fastlloyd.reports.facts import said
-    from fastlloyd.reports.page.bounds import page_of_bounds
-    from fastlloyd.reports.plan_facts import cautions
-    from fastlloyd.reports.stored_files import StoredFiles
 
     faults = Faults()
     with faults.noted("out"):
@@ -167,22 +163,39 @@ def estimate(
             interruption.stage = Stage.RUNNING
             found = prepared.carry_out(progress)
         interruption.stage = Stage.OVER
-        result = BoundsResult(mechanism=found.mechanism, bounds=found.bounds)
-        owner = screen.OwnersScreen(as_json=json)
-        screen.warn([*found.leaks, *said(cautions(result.mechanism), result.mechanism.unit)])
-        owner.left_out(found.source.dropped)
-        owner.clipped(found.source.clipped, result.mechanism.domain.features, ends="--range")
-        if out is not None:
-            write_file(out, result.text_with_statement(recipes.with_ranges(recipe)))
-            page = page_of_bounds(StoredFiles(out.parent, result.files()), [out.name])
-            write_bytes(out.with_suffix(PAGE_SUFFIX), page)
-        screen.show(terminal.console(stderr=json), result)
-        for remark in accounts.remarks(found.charged, has_noise=True):
-            terminal.console(stderr=json).print(remark)
-        if json:
-            terminal.print_json(result.summary())
-        if out is not None:
-            _say_where(out, "--bounds" if recipe is None else "--recipe", as_json=json)
+        _end(found, out, recipe, as_json=json)
+
+
+def _end(found: "BoundsOutcome", out: Path | None, recipe: Path | None, *, as_json: bool) -> None:
+    """Write and show the bounds.
+
+    found : outcome of the search.
+    out : file for the bounds, or None.
+    recipe : file of the recipe, or None.
+    """
+    from fastlloyd.cli import accounts, recipes, screen
+    from fastlloyd.reports.bounds_result import BoundsResult
+    from fastlloyd.reports.facts import said
+    from fastlloyd.reports.page.bounds import page_of_bounds
+    from fastlloyd.reports.plan_facts import cautions
+    from fastlloyd.reports.stored_files import StoredFiles
+
+    result = BoundsResult(mechanism=found.mechanism, bounds=found.bounds)
+    owner = screen.OwnersScreen(as_json=as_json)
+    screen.warn([*found.leaks, *said(cautions(result.mechanism), result.mechanism.unit)])
+    owner.left_out(found.source.dropped)
+    owner.clipped(found.source.clipped, result.mechanism.domain.features, ends="--range")
+    if out is not None:
+        write_file(out, result.text_with_statement(recipes.with_ranges(recipe)))
+        page = page_of_bounds(StoredFiles(out.parent, result.files()), [out.name])
+        write_bytes(out.with_suffix(PAGE_SUFFIX), page)
+    screen.show(terminal.console(stderr=as_json), result)
+    for remark in accounts.remarks(found.charged, has_noise=True):
+        terminal.console(stderr=as_json).print(remark)
+    if as_json:
+        terminal.print_json(result.summary())
+    if out is not None:
+        _say_where(out, "--bounds" if recipe is None else "--recipe", as_json=as_json)
 
 
 def _check_found(out: Path | None, *, force: bool) -> None:
