@@ -166,6 +166,5 @@ def test_an_arrow_table_is_read_without_pandas_and_polars(monkeypatch: pytest.Mo
 def test_a_column_of_objects_without_a_number_is_refused_whatever_is_missing() -> None:
     frame = pd.DataFrame({"x1": [None], "x2": [1.0]}).astype({"x1": object})
     for missing in Missing:
-        assert "nothing but missing cells" in refusal(
-            lambda missing=missing: table_from_frame(frame, ["x1"], missing=missing)
-        )
+        read = partial(table_from_frame, frame, ["x1"], missing=missing)
+        assert "nothing but missing cells" in refusal(read)
