@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from fastlloyd.app.looking import answered_in_a_process
 from fastlloyd.errors import FastLloydError
 from fastlloyd.jobs.fit_file import FitFile
 from fastlloyd.jobs.recipe_check import RecipeCheck, check_recipe
@@ -33,15 +34,7 @@ def checked_in_a_process(file: FitFile, seconds: float = SECONDS) -> FileCheck:
     `seconds`.
     """
     try:
-        # this very program
-        done = subprocess.run(  # nosec B603
-            [sys.executable, "-P", "-m", "fastlloyd.app.checking"],
-            input=msgspec.json.encode(file),
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-        )
-        return msgspec.json.decode(done.stdout, type=FileCheck)
+        return answered_in_a_process("fastlloyd.app.checking", file, FileCheck, seconds)
     except (subprocess.TimeoutExpired, ValueError):
         return FileCheck(
             fault="The file is too large to be counted here. The run can read it; to count, use"

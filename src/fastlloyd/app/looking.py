@@ -10,7 +10,7 @@ import stat
 import subprocess  # nosec B404 - runs this very program
 import sys
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from fastlloyd.federation.store.noted import DataFiles
 from fastlloyd.jobs.data_files import files_of
 from fastlloyd.records.layout import YES, Layout
 from fastlloyd.records.recipe_proposal import ColumnLook, look_at
+
+Answer = TypeVar("Answer")
 
 SECONDS: Final = 20.0
 _MEMORY: Final = 3 << 30  # bytes
@@ -76,15 +78,7 @@ def seen_in_a_process(asked: FileQuestion, seconds: float = SECONDS) -> FileLook
     """Return what a file shows. Another process looks, which is stopped after `seconds`."""
     try:
         check_path(asked.path)
-        # this very program
-        done = subprocess.run(  # nosec B603
-            [sys.executable, "-P", "-m", "fastlloyd.app.looking"],
-            input=msgspec.json.encode(asked),
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-        )
-        return msgspec.json.decode(done.stdout, type=FileLook)
+        return answered_in_a_process("fastlloyd.app.looking", asked, FileLook, seconds)
     except DataError as error:
         return FileLook(fault=str(error))
     except (subprocess.TimeoutExpired, ValueError):
@@ -92,6 +86,29 @@ def seen_in_a_process(asked: FileQuestion, seconds: float = SECONDS) -> FileLook
             fault=f"The file could not be looked at within {seconds:.0f} seconds and the memory"
             " that is allowed for it. Is it a table with one record a line?"
         )
+
+
+def answered_in_a_process(
+    module: str, asked: msgspec.Struct, kind: type[Answer], seconds: float
+) -> Answer:
+    """Return the answer of a module of this program that runs as a process.
+
+    module : name of the module, which reads a question and writes an answer, both as JSON.
+    asked : the question.
+    kind : type of the answer.
+    seconds : seconds after which the process is stopped.
+
+    Raises subprocess.TimeoutExpired after that time, and ValueError for no answer.
+    """
+    # this very program
+    done = subprocess.run(  # noqa: S603  # nosec B603
+        [sys.executable, "-P", "-m", module],
+        input=msgspec.json.encode(asked),
+        capture_output=True,
+        timeout=seconds,
+        check=False,
+    )
+    return msgspec.json.decode(done.stdout, type=kind)
 
 
 def check_is_plain_file(path: str) -> None:

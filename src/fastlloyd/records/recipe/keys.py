@@ -83,8 +83,8 @@ def person_faults(privacy: Mapping[str, Any], here: Mapping[str, Any]) -> Iterat
     privacy : table [privacy], maybe empty.
     here : table [here], maybe empty.
     """
-    if not privacy or privacy.get("unit") == "person":
-        return
+    if not privacy or privacy.get("unit", _UNITS[0]) != _UNITS[0]:
+        return  # persons, or a word that is a fault by itself
     named = [("privacy.unit_name", privacy.get("unit_name"))]
     named.append(("here.unit_column", here.get("unit_column")))
     for key, value in named:

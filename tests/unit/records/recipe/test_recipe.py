@@ -281,7 +281,7 @@ def test_any_text_is_a_recipe_or_refused(text: str) -> None:
     ("privacy", "here", "fields"),
     [
         ({"unit": "peson"}, {}, ["privacy.unit"]),
-        ({"unit": "patient"}, {"unit_column": "id"}, ["privacy.unit", "here.unit_column"]),
+        ({"unit": "patient"}, {"unit_column": "id"}, ["privacy.unit"]),
         ({"unit": "record", "unit_name": "patient"}, {}, ["privacy.unit_name"]),
         ({"epsilon": 1.0}, {"unit_column": "id"}, ["here.unit_column"]),
         ({"unit": "person", "unit_name": "patient"}, {"unit_column": "id"}, []),
