@@ -29,7 +29,7 @@ from fastlloyd.errors import NetworkError, PlanError, StateError
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.secagg.masks import Secret
-from fastlloyd.jobs.parties import check_server
+from fastlloyd.jobs.parties import check_server, place_of_store
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -293,7 +293,7 @@ def server_process(
         return
     public = PrivateIdentity.public_of(key)
     check_server(public, plan, key, path)
-    store = network.place_of_store(public.name, key, options.server_store)
+    store = place_of_store(public.name, key, options.server_store)
     passphrase = ""  # nosec B105 - none
     if PrivateIdentity.is_under_passphrase(key):
         option = "--server-passphrase-file"

@@ -27,11 +27,11 @@ from fastlloyd.errors import IdentityError, StateError
 from fastlloyd.federation.identity.identity import MAX_PASSPHRASE, PrivateIdentity, PublicIdentity
 from fastlloyd.federation.identity.parties import check_address
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.store import Role, Store, store_path
+from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.files import IDENTITY_SUFFIX
 from fastlloyd.federation.traffic import traffic
 from fastlloyd.jobs.live import LiveFile, Sight
-from fastlloyd.jobs.parties import der
+from fastlloyd.jobs.parties import der, place_of_store
 from fastlloyd.reports.facts import said
 from fastlloyd.reports.plan_facts import expiring, plan_cautions
 
@@ -49,6 +49,7 @@ FIRST_WAIT, LONGEST_WAIT = 10.0, 600.0
 two such lines.
 """
 
+STDIN = Path("-")
 _MAX_BYTES = 4 * MAX_PASSPHRASE + 2
 _PAUSE = 0.25  # seconds between two looks at a run
 
@@ -98,8 +99,11 @@ def new_passphrase(file: Path | None) -> str:
 
 
 def _first_line(file: Path) -> str:
+    """Return the first line of a file, or of standard input for "-"."""
     try:
-        with file.open("rb") as opened:
+        with (
+            contextlib.nullcontext(sys.stdin.buffer) if file == STDIN else file.open("rb") as opened
+        ):
             line = opened.readline(_MAX_BYTES)
         passphrase = decoded(line, file, "its first line has to be the passphrase").rstrip("\r\n")
     except OSError as error:
@@ -124,16 +128,6 @@ def _ask(prompt: str, option: str = "--passphrase-file") -> str:
         ) from None
     except UnicodeDecodeError:
         raise IdentityError("the typed passphrase is not text in the terminal's encoding") from None
-
-
-def place_of_store(name: str, key: Path, path: Path | None) -> Path:
-    """Return the path of an identity's store: `path`, or else a file next to the identity's file
-    `key`.
-
-    Links to `key` are resolved. Otherwise one identity could have two ledgers, each without the
-    runs of the other.
-    """
-    return key.resolve().with_name(f"{name}.store") if path is None else store_path(path)
 
 
 def store_of(

@@ -1,84 +1,23 @@
-"""Request for a fit, as one file: for a process that another one starts.
+"""Request for a fit, as one file."""
 
-The file names records, recipe, result folder and ledger entry. Its run id ties the process to the
-entry in the ledger, so anybody who has the file can find out whether the run was charged.
-"""
+from typing import ClassVar
 
-import os
-from pathlib import Path
-from typing import Annotated, Final, Self
-
-import msgspec
-from msgspec import Meta
-
-from fastlloyd.base.files import write_private
-from fastlloyd.base.own_files import read_own
-from fastlloyd.errors import UNREADABLE_FILE, WRONG_FILE, DataError, StateError
-from fastlloyd.federation.admission import DataSet
-from fastlloyd.federation.store.noted import DataFiles, checked_purpose
-from fastlloyd.jobs.account import BudgetAccount
-from fastlloyd.jobs.data_files import files_of
 from fastlloyd.jobs.fit import FitRequest
 from fastlloyd.jobs.recipe_choices import choices_of
+from fastlloyd.jobs.request_file import RequestFile
 from fastlloyd.jobs.source import FileSource, TableSource
 from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.records.recipe.rows import Using
 
-MAX_BYTES: Final = 1 << 20
-CHANGED: Final = (
-    "{path} is not the file that was confirmed: its size, its time or its place on the disk has"
-    " changed; look at it, and confirm again. Nothing was spent"
-)
 
+class FitFile(RequestFile, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="fit"):
+    """Request for a fit by one holder of all records. The folder of its result must be free.
 
-class FitFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Request for a fit by one holder of all records, in plain values.
-
-    run_id : id of the run in the ledger, 32 hex digits.
-    records : full path of the file of the records.
-    files : facts about this file when its owner confirmed the request.
     recipe : text of the recipe. It has features, options, and the name of the data set.
-    out : full path of the folder of the result, which must be free.
-    ledger : full path of the ledger, or None for the holder's default.
-    new_dataset, new_unit : as in `DataSet`.
-    purpose : purpose of the run in words, or None.
     """
 
-    run_id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
-    records: str
-    files: DataFiles
+    command: ClassVar[str] = "fit"
     recipe: str
-    out: str
-    ledger: str | None = None
-    new_dataset: bool = False
-    new_unit: bool = False
-    purpose: str | None = None
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Return the request in a file of mode 0600 (`read_own`). Raises StateError."""
-        content = read_own(path, MAX_BYTES)
-        try:
-            return msgspec.json.decode(content, type=cls)
-        except (ValueError, RecursionError):
-            raise StateError(
-                f"{path} is no request for a fit that this version knows; nothing was done",
-                code=WRONG_FILE,
-            ) from None
-
-    def write(self, path: Path) -> None:
-        """Make the file, with mode 0600. Raises OutputError if there is one already."""
-        write_private(path, msgspec.json.encode(self).decode())
-
-    def check_unchanged(self) -> None:
-        """Raise DataError unless the file of the records is the one that was confirmed."""
-        if not os.path.isabs(self.records):  # noqa: PTH117 - a path that is no pattern
-            raise DataError(f"records is {self.records!r:.80}; expected a full path")
-        now = files_of(self.records)
-        if now is None or now.n_files != 1 or now != self.files:
-            raise DataError(
-                CHANGED.format(path=self.records), code=UNREADABLE_FILE, field="records"
-            )
 
     def request(self) -> FitRequest[TableSource]:
         """Return the request. Nothing is read. Raises Problems, PlanError or BudgetError."""
@@ -93,14 +32,5 @@ class FitFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             ),
             choices=choices_of(recipe),
             outside=str(recipe.privacy.get("outside", "clip")),
-            account=None if here.dataset is None else self._account(here.dataset),
-        )
-
-    def _account(self, name: str) -> BudgetAccount:
-        return BudgetAccount(
-            DataSet(name=name, is_new=self.new_dataset, is_new_unit=self.new_unit),
-            None if self.ledger is None else Path(self.ledger),
-            purpose=checked_purpose(self.purpose),
-            files=self.files,
-            run_id=bytes.fromhex(self.run_id),
+            account=None if here.dataset is None else self.account(here.dataset),
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 from fastlloyd.errors import PlanError, StateError
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.store import History
+from fastlloyd.federation.store import History, store_path
 from fastlloyd.federation.store.events import Outcome, n_events
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 
@@ -61,6 +61,16 @@ def check_store_exists(plan: Plan, name: str, store: Path) -> None:
             f"there is no store {store}, but according to the plan, the store of {name!r} has"
             f" {n_events(known.length)}; bring back its newest copy, or make a new identity"
         )
+
+
+def place_of_store(name: str, key: Path, path: Path | None) -> Path:
+    """Return the path of an identity's store: `path`, or else a file next to the identity's file
+    `key`.
+
+    Links to `key` are resolved. Otherwise one identity could have two ledgers, each without the
+    runs of the other.
+    """
+    return key.resolve().with_name(f"{name}.store") if path is None else store_path(path)
 
 
 def has_finished(history: History, plan: Plan) -> bool:

@@ -1,6 +1,8 @@
 """Command `fastlloyd fit`: cluster the records of one organisation (the central model)."""
 
-from fastlloyd.cli.fit_requests import RequestFile
+from pathlib import Path
+from typing import Annotated
+
 from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.mechanism_options import MechanismOptions
 from fastlloyd.cli.options import (
@@ -17,6 +19,16 @@ from fastlloyd.cli.options import (
     ValueRange,
 )
 from fastlloyd.cli.recipes import RecipeFile
+from fastlloyd.cli.request_option import request_option
+
+
+def _carry_out(path: Path) -> None:
+    from fastlloyd.cli import requested_fit
+
+    requested_fit.carry_out(path)
+
+
+RequestFile = Annotated[Path | None, request_option({"data": "-", "n_clusters": 1}, _carry_out)]
 
 
 def fit(

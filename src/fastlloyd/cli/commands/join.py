@@ -1,7 +1,9 @@
 """Command `fastlloyd join`: take part as a client in a run over a network."""
 
+import os
 from contextlib import ExitStack, suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -33,9 +35,12 @@ from fastlloyd.cli.options import (
     UnitColumn,
 )
 from fastlloyd.cli.recipes import OwnRecipeFile
+from fastlloyd.cli.request_option import request_option
 from fastlloyd.errors import DataError, EngineError, OutputError, StateError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from fastlloyd.cli.client_progress import ClientProgress
     from fastlloyd.cli.hosting import ServerProcess
     from fastlloyd.cli.results import Destination
@@ -47,6 +52,8 @@ if TYPE_CHECKING:
     from fastlloyd.federation.transport.grpc.outbox import Meter
     from fastlloyd.jobs.client import Endpoint, PreparedClient
     from fastlloyd.reports.run_result import RunResult
+
+    Written = Callable[[Sequence[Path]], None]
 
 PlanFile = Annotated[
     Path, typer.Argument(help="File of the plan that all parties agreed on.", metavar="PLAN")
@@ -68,6 +75,56 @@ Dataset = Annotated[
         help="Name under which your ledger adds up the epsilon spent on these records.",
         metavar="NAME",
     ),
+]
+
+
+def _request(path: Path) -> None:
+    """Take part as the request in a file says, which this process locks until it ends. It reports
+    on stdout, one JSON object a line. A passphrase is the first line of standard input.
+    """
+    from fastlloyd.cli import network
+    from fastlloyd.cli.requested_fit import report
+    from fastlloyd.federation.store.lock import Lock
+    from fastlloyd.jobs.approvals import note_approval
+    from fastlloyd.jobs.join_file import JoinFile
+
+    def written(paths: "Sequence[Path]") -> None:
+        digests = {path.name: sha256(path.read_bytes()).hexdigest() for path in paths}
+        report(done=True, files=digests)
+
+    lock = Lock(path)
+    try:
+        file = JoinFile.read(path)
+        if not file.is_rehearsal:
+            report(pid=os.getpid())
+        file.check_unchanged()
+        request, output = file.request(), OutputOptions(out=Path(file.out), json=True)
+        place = _place(output, request.plan)
+        prepared = request.prepare()
+        identity = network.load_identity(Path(file.key), network.STDIN)
+        file.check_unchanged()
+        if file.approval is not None and not file.is_rehearsal:
+            note_approval(file.approval, request.plan, file.dataset, request.store)
+        ended = _carry_out(
+            prepared,
+            identity,
+            path,
+            None,
+            HostOptions(),
+            output,
+            place,
+            is_rehearsal=file.is_rehearsal,
+            written=written,
+        )
+    finally:
+        lock.release()
+    if ended is not None:
+        raise ended
+
+
+RequestFile = Annotated[
+    Path | None,
+    request_option({"plan": "-", "digest": "-", "key": "-", "data": "-", "dataset": "-"}, _request),
 ]
 
 
@@ -97,6 +154,7 @@ def join(
     fingerprints: FingerprintsFile = None,
     new_fingerprints: NewFingerprints = False,
     dry_run: DryRun = False,
+    request_file: RequestFile = None,  # noqa: ARG001 - its callback carries it out
 ) -> None:
     """Take part in a run with your records, which stay here. You can stop and start this command at
     any time.
@@ -108,7 +166,7 @@ def join(
     from fastlloyd.jobs.account import BudgetAccount
     from fastlloyd.jobs.client import ClientRequest
     from fastlloyd.jobs.data_files import files_of
-    from fastlloyd.jobs.parties import check_member
+    from fastlloyd.jobs.parties import check_member, place_of_store
 
     agreed = network.networked_plan(plan)
     digests.check_digest(agreed, digest, plan)
@@ -130,7 +188,7 @@ def join(
         plan=agreed,
         member=public,
         account=account,
-        store=network.place_of_store(public.name, key, store),
+        store=place_of_store(public.name, key, store),
         data=data,
         unit_column=unit_column,
         missing=missing,
@@ -159,12 +217,14 @@ def _carry_out(
     place: "Destination",
     *,
     is_rehearsal: bool,
+    written: "Written | None" = None,
 ) -> typer.Exit | None:
     """Rehearse the run, or take part to its end.
 
     Returns the exception to raise at the end if there is no result, or None.
 
     path : file of the plan.
+    written : function that is told the files of the result, in place of the screen, or None.
     """
     from fastlloyd.cli import hosting, network
     from fastlloyd.cli.client_progress import OVER, WITHOUT_RESULT, ClientProgress
@@ -192,6 +252,7 @@ def _carry_out(
             progress=progress,
             output=output,
             place=place,
+            written=written,
         )
         if is_rehearsal:
             joining.rehearse()
@@ -219,6 +280,7 @@ class _Joining(NamedTuple):
     """Run of the command `join`, with its options read.
 
     beside : process of the server, if it runs on this machine, or None.
+    written : function that is told the files of the result, in place of the screen, or None.
     """
 
     client: "PreparedClient"
@@ -228,6 +290,7 @@ class _Joining(NamedTuple):
     progress: "ClientProgress"
     output: OutputOptions
     place: "Destination"
+    written: "Written | None" = None
 
     @property
     def plan(self) -> "Plan":
@@ -269,7 +332,7 @@ class _Joining(NamedTuple):
             # of a process that was killed before it had told the ledger how a run ended
             self.client.holder(watch).follow(kept, only_if_there=True)
         if has_finished(kept.history, plan):
-            _say_again(plan, output)
+            _say_again(plan, output, self.written)
             return None
         if self.beside is not None and has_ended(kept.history, plan):
             # a client that has not been told is told, before this command is refused
@@ -286,7 +349,10 @@ class _Joining(NamedTuple):
         paths = self._write(result, kept)
         party.conclude()
         with dispensable():
-            results.for_machines(result, output, paths)
+            if self.written is None:
+                results.for_machines(result, output, paths)
+            else:
+                self.written(paths)
             if not output.json:  # it says all that the screen would, and stderr is a log of JSON
                 results.show(result, output)
                 results.say_where(output, paths, "")
@@ -396,8 +462,10 @@ class _Joining(NamedTuple):
             ) from None
 
 
-def _say_again(plan: "Plan", output: OutputOptions) -> None:
+def _say_again(plan: "Plan", output: OutputOptions, written: "Written | None") -> None:
     """Print the folder of a finished run's result, or the result itself with --json.
+
+    written : function that is told the files of the result, in place of the screen, or None.
 
     Raises StateError if the folder does not contain the result.
     """
@@ -411,6 +479,9 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
             f" the plan. {output.out} does not contain the result of this run; to see the result,"
             " pass its folder as --out"
         )
+    if written is not None:
+        written([Path(file) for file in found["files"]])
+        return
     with dispensable():
         terminal.console(stderr=output.json).print(
             f"Run {plan.run_id} had already finished; this is its result."
