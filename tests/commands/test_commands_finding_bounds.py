@@ -94,6 +94,8 @@ def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(
     assert "Bounds found, to which values are clipped: 'age' from" in words
     assert fastlloyd("assign", "result", "visits.csv", "--out", "labels.csv").code == 0
     assert fastlloyd(*FIT, "--bounds", "result/bounds.toml", "--no-out").code == 0
+    assert fastlloyd("result", "result", "--statement").code == 0
+    assert "This took a share of 0.05 of the budget." in Path("result/statement.html").read_text()
 
 
 def test_a_limit_holds_both_stages_or_neither_begins(

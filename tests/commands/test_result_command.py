@@ -87,6 +87,37 @@ def test_the_files_are_told_to_programs(fastlloyd: Command, folder: Path) -> Non
     assert strict(fastlloyd("result", "result", "--check", "--json").out)["same"]["result.html"]
 
 
+@pytest.mark.parametrize("command", [FIT, SIMULATED], ids=["fit", "simulate"])
+def test_the_statement_has_the_total_of_the_ledger_and_facts_of_people(
+    fastlloyd: Command, here: Path, command: tuple[str, ...]
+) -> None:
+    charged = ("--dataset", "canarydataset", "--ledger", "own.store")
+    assert fastlloyd(*command, *charged, "--new-dataset", "--out", "first").code == 0
+    assert fastlloyd(*command, *charged, "--out", "result").code == 0
+    told = strict(fastlloyd("result", "result", "--statement", "--json").out)
+    assert [Path(path).name for path in told["files"]] == ["statement.html", "registry.toml"]
+    assert "contact" in told["missing"]
+    page = here / "result/statement.html"
+    alone = page.read_text()
+    (here / "result/registry.toml").write_text('contact = "the <office>"\n')
+    assert fastlloyd("result", "result", "--statement", "--ledger", "own.store").code == 0
+    counted = page.read_text()
+    assert "the &lt;office&gt;" in counted
+    assert alone.count("Unanswered") - counted.count("Unanswered") == 3
+    assert "canary" not in counted
+    spent = strict(fastlloyd("ledger", "show", "own.store", "--json").out)["data_sets"][0]["spent"]
+    assert 1.3 < spent["epsilon"] < 1.6  # of two runs
+    assert f"epsilon {spent['epsilon']:.3g}"[:11] in counted
+    assert ("SIMULATION" in counted) == (command is SIMULATED)
+    assert (here / "result/registry.toml").read_text() == 'contact = "the <office>"\n'
+
+
+def test_a_ledger_is_for_the_statement_alone(fastlloyd: Command, folder: Path) -> None:
+    refused(fastlloyd("result", "result", "--ledger", "own.store"), "--statement")
+    refused(fastlloyd("result", "result", "--check", "--statement"), "--check")
+    assert not (folder / "statement.html").exists()
+
+
 def test_a_folder_without_a_result_is_refused(fastlloyd: Command, here: Path) -> None:
     refused(fastlloyd("result", "nowhere"), "not a result")
     refused(fastlloyd("result", str(here)), "not a result")
@@ -140,12 +171,14 @@ def test_neighbouring_tables_with_the_same_noisy_answers_give_the_same_files(
     (here / "neighbour.csv").write_text((here / "data.csv").read_text() + "\n99,4.9\n")
     for table, way in (("data.csv", recording), ("neighbour.csv", replaying)):
         monkeypatch.setattr(central, "run", way)
-        assert (
-            fastlloyd("fit", table, *PUBLIC, "--public-seed", "3", "--out", f"of-{table}").code == 0
-        )
+        charged = ("--dataset", "d", "--new-dataset", "--ledger", f"{table}.store")
+        fit = ("fit", table, *PUBLIC, "--public-seed", "3", *charged, "--out", f"of-{table}")
+        assert fastlloyd(*fit).code == 0
+        statement = ("result", f"of-{table}", "--statement", "--ledger", f"{table}.store")
+        assert fastlloyd(*statement).code == 0
     one, other = (
         {path.name: path.read_bytes() for path in (here / f"of-{table}").iterdir()}
         for table in ("data.csv", "neighbour.csv")
     )
     assert one == other
-    assert "result.html" in one
+    assert {"result.html", "statement.html"} <= set(one)

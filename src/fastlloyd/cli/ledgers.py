@@ -6,19 +6,20 @@ from pathlib import Path
 import typer
 
 from fastlloyd.base.files import check_file
-from fastlloyd.base.names import choose, unknown_name
+from fastlloyd.base.names import choose, same, unknown_name
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.cli.network import client_store, has_store
 from fastlloyd.cli.screen import on_stderr
+from fastlloyd.cli.terminal import iso
 from fastlloyd.dp.neighboring import MAX_CLIENTS, NeighboringRelation, Neighbours
 from fastlloyd.errors import BudgetError, OutputError, StateError
 from fastlloyd.federation.admission import check_dataset, check_unit_name
 from fastlloyd.federation.holder import HoldersLedger, place
-from fastlloyd.federation.ledger import Account, finite, known_datasets
-from fastlloyd.federation.store import History, Store, store_path
+from fastlloyd.federation.ledger import Account, account, finite, known_datasets, sums_on
+from fastlloyd.federation.store import History, Store, read, store_path
 from fastlloyd.federation.store.events import Limit, LimitSet, UnitLimitSet
 from fastlloyd.reports import budget
-from fastlloyd.reports.accounts import condition, down
+from fastlloyd.reports.accounts import Total, condition, down
 
 PNG = b"\x89PNG"
 
@@ -63,6 +64,28 @@ def path_of(file: Path | None) -> Path:
 def is_there(file: Path | None) -> bool:
     """Return whether the ledger or store exists. None means the user's own ledger."""
     return HoldersLedger(path_of(None)).is_there() if file is None else has_store(file)
+
+
+def total_of(file: Path | None, digest: bytes) -> Total | None:
+    """Return the total of the data set on which a ledger counts the run with this digest, or None
+    if no data set, or more than one, has such a run.
+
+    file : ledger or store, or None for the user's own ledger, if there is one.
+    """
+    if file is None and not is_there(None):
+        return None
+    contents, _ = read(path_of(file))
+    history = contents.history
+    named = {
+        same(run.reserved.dataset)
+        for run in history.runs.values()
+        if run.reserved is not None and run.reserved.plan_digest == digest
+    }
+    if len(named) != 1:
+        return None
+    (dataset,) = named
+    listed = [account(history, dataset, each) for each in sums_on(history, dataset)]
+    return Total(listed, iso(contents.seconds[-1])[:10])
 
 
 def opened(file: Path | None, *, new: bool) -> Store:

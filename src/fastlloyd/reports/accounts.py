@@ -1,12 +1,25 @@
 """Sentences about what runs spent on a data set, and what its limits leave."""
 
 import math
+from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context
+from typing import NamedTuple
 
 from fastlloyd.base.precision import delta_down, delta_up, epsilon_up, rounded_up
 from fastlloyd.federation.ledger import Account, Proviso, finite
 
 SEVERAL = 10  # number of runs for which a sentence also says what each may spend
+
+
+class Total(NamedTuple):
+    """Total of all runs on the records of a result, by the ledger of their owner.
+
+    accounts : accounts of the data set, one for each kind of neighbours.
+    day : day of the ledger's last event, as YYYY-MM-DD in UTC.
+    """
+
+    accounts: Sequence[Account]
+    day: str
 
 
 def meaning(one: Account, delta: float | None = None) -> list[str]:

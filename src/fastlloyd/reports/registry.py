@@ -1,8 +1,10 @@
-"""Entry of a result for the public registry of deployments of differential privacy (OpenDP).
+"""Entry of a result for the public registry of deployments of differential privacy (OpenDP), and
+the facts that only people know.
 
 The entry follows the schema of github.com/opendp/deployments-registry-data. What follows from the
 files of the result is filled in. Facts that only people know come from `registry.toml` beside the
-result. A fact that is missing there is left out of the entry, and named.
+result, also for the statement (`page/questions.py`). A fact that is missing there is left out of
+the entry, and named.
 """
 
 import datetime as dt
@@ -18,6 +20,7 @@ import msgspec
 from fastlloyd.base.problems import Faults
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError
+from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.records.files import opened
@@ -27,8 +30,9 @@ from fastlloyd.reports.stored_result import StoredResult
 REGISTRY, PEOPLE = "registry.yaml", "registry.toml"
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 _TEMPLATE = """\
-# Facts for the registry of deployments that only people know. Fill in what is published, and run
-# `fastlloyd result FOLDER --registry` again. Lines that begin with # are left out.
+# Facts that only people know, for the registry of deployments and for the statement. Fill in what
+# may be published, and run `fastlloyd result FOLDER` with --registry or --statement again. Lines
+# that begin with # are left out.
 # name = "Groups of patients, 2026"
 # intended_use = "planning of wards"
 # region = "Germany"
@@ -38,6 +42,10 @@ _TEMPLATE = """\
 # data_source = "Static"           # or Dynamic, if records are added to the data over time
 # choices = "bounds, k and epsilon were chosen from ... and without a look at the records"
 # justification = "epsilon was chosen because ..."
+# security = "the records are kept ..., may be read by ..., and are deleted on ..."
+# collection = "the records were collected for ..., by consent or by law; people were told ..."
+# contact = "the office that answers questions, with its address"
+# expires = 2027-12-01             # the day from which the statement must be made anew
 # [[curators]]
 # name = "the organisation that publishes the result"
 # type = "Nonprofit"               # or Government, Industry
@@ -64,6 +72,10 @@ class PeopleFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     data_source : whether records are added to the data over time.
     choices : how settings were chosen, and whether records were looked at.
     justification : reasons for the choices, such as epsilon.
+    security : how the records are kept, who may read them, and when they are deleted.
+    collection : how and for what the records were collected, and what people were told.
+    contact : person or office that answers questions.
+    expires : day from which the statement must be made anew.
     """
 
     name: str | None = None
@@ -78,6 +90,10 @@ class PeopleFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     data_source: Literal["Static", "Dynamic"] | None = None
     choices: str | None = None
     justification: str | None = None
+    security: str | None = None
+    collection: str | None = None
+    contact: str | None = None
+    expires: dt.date | None = None
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -131,11 +147,7 @@ def registry_entry(
 
     Raises DataError for a result without a guarantee.
     """
-    if not statement["private"]:
-        raise DataError(
-            "the guarantee does not hold for this result, and the registry lists only deployments"
-            " of differential privacy; run again with noise and with settings that are public"
-        )
+    check_private(statement)
     entry = {
         "url_slug": None if people.name is None else _slug(people.name),
         "deployment": {
@@ -152,6 +164,32 @@ def registry_entry(
         },
     }
     return dict(_without_none(entry))
+
+
+def check_private(statement: Mapping[str, Any]) -> None:
+    """Raise DataError unless the guarantee of this privacy statement holds."""
+    if not statement["private"]:
+        raise DataError(
+            "the guarantee does not hold for this result, so there is nothing to state; run again"
+            " with noise and with settings that are public"
+        )
+
+
+def noise_from(plan: Plan | None) -> Fact:
+    """Return the fact that says who holds the records, and who adds the noise.
+
+    plan : plan of a federated run, or None.
+    """
+    if plan is None or plan.simulated:
+        return Fact.of("registry_central")
+    trust = plan.trust.value.replace("-", "_")
+    return Fact.of(f"registry_{trust}", n=plan.n_clients, t=plan.max_colluding)
+
+
+def bounds_from(statement: Mapping[str, Any]) -> Fact:
+    """Return the fact that says where the bounds of a clustering come from."""
+    found = "bounds" in statement
+    return Fact.of("registry_bounds_found" if found else "registry_bounds_stated")
 
 
 def to_yaml(value: Mapping[str, Any]) -> str:
@@ -212,18 +250,11 @@ def _model(
     result: StoredResult, statement: Mapping[str, Any], people: PeopleFacts
 ) -> dict[str, Any]:
     m, plan = result.mechanism, result.plan
-    if plan is None or plan.simulated:
-        name, details = "Central", _said("registry_central", m)
-    else:
-        trust = plan.trust.value.replace("-", "_")
-        name, details = (
-            "Federated",
-            _said(f"registry_{trust}", m, n=plan.n_clients, t=plan.max_colluding),
-        )
+    name = "Central" if plan is None or plan.simulated else "Federated"
     trusted = None if plan is None else statement["federated"]["holds_against"]
     return {
         "model_name": name,
-        "model_name_details": details,
+        "model_name_details": sentence(noise_from(plan), m.unit),
         "trust_assumptions": (
             None if trusted is None else _said("registry_trust", m, against=trusted)
         ),
@@ -238,10 +269,10 @@ def _implementation(
     result: StoredResult, statement: Mapping[str, Any], people: PeopleFacts
 ) -> dict[str, Any]:
     m = result.mechanism
-    bounds = "registry_bounds_found" if "bounds" in statement else "registry_bounds_stated"
+    bounds = sentence(bounds_from(statement), m.unit)
     choices = people.choices or _said("registry_choices_unknown", m)
     return {
-        "preprocessing_and_hyperparameter_tuning": f"{_said(bounds, m)} {choices}",
+        "preprocessing_and_hyperparameter_tuning": f"{bounds} {choices}",
         "mechanisms": _said(
             "registry_mechanisms",
             m,

@@ -78,6 +78,11 @@ class SealedSettings(NamedTuple):
         sealed.check(source, "keep the files of a result together")
         return sealed
 
+    @property
+    def charged_digest(self) -> bytes:
+        """Digest by which a ledger knows the run: that of its plan, or of its first stage."""
+        return (self.plan or self.first or self.mechanism).digest
+
     def check(self, source: str, advice: str) -> None:
         """Raise DataError unless plan and first stage belong to the mechanism.
 
@@ -128,14 +133,26 @@ def checked_files(path: Path) -> StoredFiles:
     """
     folder = path if path.is_dir() else path.parent
     files = StoredFiles.read(folder)
-    if BOUNDS in files.contents and EXACT not in files.contents:
-        sealed = _of_bounds(files)
-    else:
+    if not is_of_bounds(files):
         files = files_of(path)
-        stored = StoredResult.of(files)
-        sealed = SealedSettings.of(files, stored.mechanism, stored.plan)
-    stored_statement(files, sealed)
+    stored_statement(files, sealed_settings(files))
     return files
+
+
+def is_of_bounds(files: StoredFiles) -> bool:
+    """Return whether these are the files of bounds alone, without clusters."""
+    return BOUNDS in files.contents and EXACT not in files.contents
+
+
+def sealed_settings(files: StoredFiles) -> SealedSettings:
+    """Return the settings of a result.
+
+    Raises DataError or PlanError if they are not valid, or if the numbers do not belong to them.
+    """
+    if is_of_bounds(files):
+        return _of_bounds(files)
+    stored = StoredResult.of(files)
+    return SealedSettings.of(files, stored.mechanism, stored.plan)
 
 
 def _of_bounds(files: StoredFiles) -> SealedSettings:

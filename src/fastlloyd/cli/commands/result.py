@@ -1,5 +1,5 @@
-"""Command `fastlloyd result`: the page and the picture of a finished result, and names for its
-clusters.
+"""Command `fastlloyd result`: the page, the picture and the statement of a finished result, and
+names for its clusters.
 """
 
 from collections.abc import Sequence
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fastlloyd.base.files import write_bytes, write_file
-from fastlloyd.cli.options import in_output
+from fastlloyd.base.files import write_bytes
+from fastlloyd.cli.options import LedgerFile, in_output
 from fastlloyd.errors import DataError
 
 if TYPE_CHECKING:
     from fastlloyd.reports.names import Names
     from fastlloyd.reports.page.view import View
+    from fastlloyd.reports.registry import PeopleFacts
     from fastlloyd.reports.stored_files import StoredFiles
 
 ResultFolder = Annotated[
@@ -58,6 +59,13 @@ Registry = Annotated[
         help="Write registry.yaml, an entry for the OpenDP registry of deployments.",
     ),
 ]
+Statement = Annotated[
+    bool,
+    in_output(
+        "--statement",
+        help="Write statement.html, with answers to the questions of NIST SP 800-226.",
+    ),
+]
 Json = Annotated[bool, in_output("--json", help="Print what was done as JSON.")]
 
 
@@ -69,6 +77,8 @@ def result(
     name: NameOfCluster = None,
     check: Check = False,
     registry: Registry = False,
+    statement: Statement = False,
+    ledger: LedgerFile = None,
     json: Json = False,
 ) -> None:
     """Make the page of a result from its other files, and name its clusters. No records are read,
@@ -79,8 +89,11 @@ def result(
     from fastlloyd.reports.stored_statement import checked_files
 
     files, named = checked_files(folder), title is not None or bool(name)
-    if check and (html or png or named or registry):
+    for_people = registry or statement
+    if check and (html or png or named or for_people):
         raise DataError("--check changes nothing; leave the other options out")
+    if ledger is not None and not statement:
+        raise DataError("--ledger is for --statement, which says what all runs cost together")
     if check:
         _check(files, as_json=json)
         return
@@ -89,7 +102,7 @@ def result(
         text = _renamed(files, title, name or []).to_toml()
         files = files.with_file(NAMES, text.encode())
         written.append(NAMES)
-    if html or named or not (png or registry):
+    if html or named or not (png or for_people):
         from fastlloyd.reports.page.frame import page_of
 
         files = files.with_file(PAGE, page_of(files))
@@ -101,7 +114,7 @@ def result(
         written.append(PICTURE)
     for each in written:
         write_bytes(files.folder / each, files.contents[each])
-    more, missing = _registry(files) if registry else ([], [])
+    more, missing = _for_people(files, registry, statement, ledger) if for_people else ([], [])
     paths = [str(files.folder / each) for each in [*written, *more]]
     if json:
         terminal.print_json({"files": paths, "missing": missing})
@@ -180,29 +193,44 @@ def _check(files: "StoredFiles", *, as_json: bool) -> None:
         typer.echo(f"As the other files give: {', '.join(same)}.")
 
 
-def _registry(files: "StoredFiles") -> tuple[list[str], list[str]]:
-    """Write the registry entry, and a form for the facts of people if there is none.
+def _for_people(
+    files: "StoredFiles", registry: bool, statement: bool, ledger: Path | None
+) -> tuple[list[str], list[str]]:
+    """Write the registry entry, the statement, or both, and a form for the facts of people if there
+    is none.
 
     Return the names of the files, and of the missing facts.
     """
-    from fastlloyd.reports.registry import (
-        PEOPLE,
-        REGISTRY,
-        PeopleFacts,
-        registry_entry,
-        template,
-        to_yaml,
-    )
-    from fastlloyd.reports.stored_statement import SealedSettings, stored_statement
+    from fastlloyd.reports.registry import PEOPLE, PeopleFacts, template
 
-    view, path = _view(files), files.folder / PEOPLE
-    people = PeopleFacts.read(path)
-    sealed = SealedSettings.of(files, view.mechanism, view.run.plan)
-    statement = stored_statement(files, sealed)
-    entry = to_yaml(registry_entry(view.stored, statement, people))
-    written = [REGISTRY]
+    path = files.folder / PEOPLE
+    people, contents = PeopleFacts.read(path), dict[str, bytes]()
+    missing = list[str]()
+    if registry:
+        from fastlloyd.reports.registry import REGISTRY
+
+        contents[REGISTRY], missing = _entry(files, people).encode(), people.missing
+    if statement:
+        from fastlloyd.cli.ledgers import total_of
+        from fastlloyd.reports.page.questions import STATEMENT, Sources, statement_page
+        from fastlloyd.reports.stored_statement import sealed_settings
+
+        sealed = sealed_settings(files)
+        total = total_of(ledger, sealed.charged_digest)
+        sources = Sources.of(files, sealed, people, total)
+        contents[STATEMENT] = statement_page(sources)
+        missing = [*missing, *sources.missing]
     if not path.exists():
-        write_file(path, template())
-        written.append(PEOPLE)
-    write_file(files.folder / REGISTRY, entry)
-    return written, people.missing
+        contents[PEOPLE] = template().encode()
+    for name, content in contents.items():
+        write_bytes(files.folder / name, content)
+    return list(contents), missing
+
+
+def _entry(files: "StoredFiles", people: "PeopleFacts") -> str:
+    """Return the entry for the registry as YAML."""
+    from fastlloyd.reports.registry import registry_entry, to_yaml
+    from fastlloyd.reports.stored_statement import sealed_settings, stored_statement
+
+    statement = stored_statement(files, sealed_settings(files))
+    return to_yaml(registry_entry(_view(files).stored, statement, people))

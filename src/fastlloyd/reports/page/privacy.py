@@ -50,7 +50,7 @@ def privacy(run: RunView) -> list[Child]:
             element(
                 "div",
                 element("h3", run.said("heading_protected")) if said["protected"] else None,
-                _list(said["protected"]) if said["protected"] else None,
+                listed(said["protected"]) if said["protected"] else None,
                 against,
             ),
             element(
@@ -71,7 +71,7 @@ def _outside(run: RunView) -> list[Child]:
     for heading in _GROUPS:
         of = [each["sentence"] for each in entries if _group(each["code"]) == heading]
         if of:
-            found += [element("p", run.said(heading), class_="small soft"), _list(of)]
+            found += [element("p", run.said(heading), class_="small soft"), listed(of)]
     return found
 
 
@@ -113,7 +113,8 @@ def _dots(n: int, figure: Markup, means: Markup) -> Markup:
     )
 
 
-def _list(sentences: Iterable[str]) -> Markup:
+def listed(sentences: Iterable[Child]) -> Markup:
+    """Return a list of sentences."""
     return element("ul", [element("li", each) for each in sentences], class_="plain")
 
 
@@ -121,4 +122,4 @@ def _cautions(run: RunView) -> Markup | None:
     if not run.privacy["cautions"]:
         return None
     head = element("b", run.said("take_care"))
-    return element("div", head, _list(run.privacy["cautions"]), class_="warn")
+    return element("div", head, listed(run.privacy["cautions"]), class_="warn")
