@@ -183,7 +183,7 @@ def check_that_the_next_plan_knows_the_stores(site: Site) -> None:
         arguments = site.join(name, "--digest", following.digest.hex(), "--out", "next", *more)
         return ["next.toml" if part == PLAN else part for part in arguments]
 
-    refused(site, join("b", "--dry-run"), "fit the plan, but nobody listens at")
+    assert here(site, join("b", "--dry-run"))[0] == 0
     for path in site.folder.glob("b.store*"):
         path.unlink()
     for more in ([], ["--dry-run"]):

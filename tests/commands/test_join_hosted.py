@@ -18,7 +18,6 @@ from fastlloyd.cli.hosting import Orders
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.identity.parties import Timeouts
 from fastlloyd.federation.plan.plan import Masks
-from fastlloyd.federation.store import read
 from fastlloyd.reports.run_result import PLAN
 from network_processes import HANG, NAMES, SERVER, Process, Site, cleared
 from network_site import (
@@ -353,24 +352,14 @@ def test_nothing_is_spent_while_the_server_cannot_listen_and_no_server_is_left_w
     assert site.end(server) == STOPPED
 
 
-def test_a_rehearsal_of_the_host_makes_no_store_and_needs_nobody_else(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # no proxy is between the two halves
+def test_a_rehearsal_of_the_host_starts_no_server_and_makes_no_store(site: Site) -> None:
     before = set(site.folder.iterdir())
-    code, out, err = site.run(
-        host(
-            site,
-            "--dry-run",
-            "--listen",
-            f"127.0.0.1:{site.plan.server.address.rpartition(':')[2]}",
-        ),
-        FAST,
-    )
-    assert code == 0, err
+    code, out, err = here(site, host(site, "--dry-run"))
+    assert (code, err) == (0, "")
     assert "Everything is ready" in out
-    assert f"Only the other clients can check that they reach {site.plan.server.address}" in out
-    assert {path for path in site.folder.iterdir() if path.suffix not in (".out", ".err")} == before
+    wrong = ("--dry-run", "--serve", f"{HOST}.identity.toml")
+    refused(site, site.join(HOST, *wrong), "is not the identity of the server")
+    assert set(site.folder.iterdir()) == before
 
 
 def test_the_servers_half_alone_can_be_rehearsed_with_and_is_no_command_to_type(site: Site) -> None:
@@ -378,12 +367,8 @@ def test_the_servers_half_alone_can_be_rehearsed_with_and_is_no_command_to_type(
     assert (code, out) == (REFUSED, "")
     assert "`fastlloyd join --serve FILE`" in err
     assert "hosted" not in here(site, ["--help"])[1]
-    server = site.start(SERVER, site.serve(), FAST)
-    site.wait_for(lambda: "listening at" in site.said(SERVER))
     assert here(site, site.join("b", "--dry-run"))[0] == 0
     code, out, err = here(site, site.join(HOST, "--dry-run"))
     assert code == 0
     assert "names you as the host" in err
     assert "--serve FILE" in err
-    assert site.end(server) == STOPPED
-    assert read(site.folder / f"{SERVER}.store")[0].position.length == 0

@@ -42,7 +42,7 @@ class ClientProgress:
     """
 
     def __init__(
-        self, plan: Plan, name: str, live: LiveFile, *, as_json: bool, is_rehearsal: bool
+        self, plan: Plan, name: str, live: LiveFile, *, as_json: bool, is_rehearsal: bool = False
     ) -> None:
         self.watch, self.live = StoppableWatch(self._hear), live
         self._name = name
@@ -59,7 +59,9 @@ class ClientProgress:
                 self._tell_owner(event)
 
     def _tell_owner(self, found: RecordsFound) -> None:
-        if not self._is_rehearsal and pass_seconds_to_ask_for(self._plan, found.seconds):
+        if self._is_rehearsal:  # its screen says all this
+            return
+        if pass_seconds_to_ask_for(self._plan, found.seconds):
             self._say(f"Warning: {of_passes(self._plan, found.seconds)}")
         owner = screen.OwnersScreen(self._as_json, self._say)
         owner.left_out(found.dropped)

@@ -12,10 +12,9 @@ import logging
 import os
 import subprocess  # nosec B404 - runs this very program
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeVar
@@ -26,7 +25,7 @@ from fastlloyd.cli import network
 from fastlloyd.cli.failures import DONE
 from fastlloyd.cli.network_options import HostOptions
 from fastlloyd.errors import NetworkError, PlanError, StateError
-from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.secagg.masks import Secret
 from fastlloyd.jobs.parties import check_server, place_of_store
@@ -266,7 +265,7 @@ class ServerProcess:
 
 @contextmanager
 def server_process(
-    plan: Plan, path: Path, client: str, options: HostOptions, *, is_rehearsal: bool, as_json: bool
+    plan: Plan, path: Path, client: str, options: HostOptions, *, as_json: bool
 ) -> Iterator[ServerProcess | None]:
     """Context manager: run the server of a plan until the end of the block.
 
@@ -276,23 +275,15 @@ def server_process(
     path : file of the plan, for messages.
     client : name of this client.
     options : options that `check_options` accepted.
-    is_rehearsal : whether this is a rehearsal, which makes no store.
     as_json : whether messages are JSON.
 
     Raises NetworkError if the server cannot start.
     """
+    public = check_host(plan, path, client, options, as_json=as_json)
     key = options.serve
-    if key is None:
-        if plan.host == client:
-            network.say(
-                f"Note: {path} names you as the host; start the server here with --serve FILE, or"
-                " with `fastlloyd serve`.",
-                as_json=as_json,
-            )
+    if key is None or public is None:
         yield None
         return
-    public = PrivateIdentity.public_of(key)
-    check_server(public, plan, key, path)
     store = place_of_store(public.name, key, options.server_store)
     passphrase = ""  # nosec B105 - none
     if PrivateIdentity.is_under_passphrase(key):
@@ -300,21 +291,39 @@ def server_process(
         passphrase = network.given_passphrase(
             options.server_passphrase_file, f"Passphrase of the server, {key}: ", option
         )
-    with ExitStack() as stack:
-        if is_rehearsal and not store.exists():
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fastlloyd-rehearsal-"))
-            store = Path(folder) / store.name
-        address = network.address_to_listen_at(plan, options.listen)
-        orders = Orders(
-            plan=plan.to_toml(),
-            key=str(key),
-            store=str(store),
-            address=address,
-            passphrase=passphrase,
-        )
-        process = stack.enter_context(ServerProcess(orders))
+    orders = Orders(
+        plan=plan.to_toml(),
+        key=str(key),
+        store=str(store),
+        address=network.address_to_listen_at(plan, options.listen),
+        passphrase=passphrase,
+    )
+    with ServerProcess(orders) as process:
         process.begin()
         yield process
+
+
+def check_host(
+    plan: Plan, path: Path, client: str, options: HostOptions, *, as_json: bool
+) -> PublicIdentity | None:
+    """Return the public identity of the server that runs here, or None without --serve. A client
+    that the plan names as its host is then told.
+
+    The parameters are those of `server_process`.
+
+    Raises IdentityError or PlanError unless the identity is that of the plan's server.
+    """
+    if options.serve is not None:
+        public = PrivateIdentity.public_of(options.serve)
+        check_server(public, plan, options.serve, path)
+        return public
+    if plan.host == client:
+        network.say(
+            f"Note: {path} names you as the host; start the server here with --serve FILE, or"
+            " with `fastlloyd serve`.",
+            as_json=as_json,
+        )
+    return None
 
 
 def check_options(plan: Plan, path: Path, client: str, options: HostOptions) -> None:

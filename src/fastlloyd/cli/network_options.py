@@ -50,7 +50,10 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Check records, bounds, budget, certificate and connection, and spend nothing.",
+        help=(
+            "Check records, bounds, budget and identity, and show what you would contribute. It"
+            " sends, charges and writes nothing."
+        ),
     ),
 ]
 

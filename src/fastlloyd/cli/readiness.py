@@ -1,23 +1,57 @@
-"""Show the findings of a rehearsal of `join`, for people and as JSON."""
+"""Show the findings of a rehearsal of `join`, for people and as JSON.
+
+The exact numbers are for the owner of the records: they go to stdout alone, and into no log.
+"""
+
+import math
+from typing import Any
 
 import typer
 
-from fastlloyd.base.precision import delta_up, epsilon_up
-from fastlloyd.cli import terminal
+from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
+from fastlloyd.cli import screen, terminal
 from fastlloyd.cli.client_progress import of_passes
+from fastlloyd.federation.ledger import Account, finite
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.store.events import Limit
-from fastlloyd.jobs.client import Rehearsal, pass_seconds_to_ask_for
+from fastlloyd.federation.traffic import traffic
+from fastlloyd.jobs.client import ClientRequest, pass_seconds_to_ask_for
+from fastlloyd.jobs.rehearsal import Contribution, Rehearsal
+from fastlloyd.reports.accounts import down
+from fastlloyd.reports.facts import said
+from fastlloyd.reports.plan_facts import seen_of_a_client
+
+EXACT = "exact numbers, for the owner of the records alone: do not send them or keep them in a log"
 
 
-def print_ready(plan: Plan, client: str, address: str, found: Rehearsal) -> None:
-    """Print the findings of a rehearsal as JSON."""
-    limits = found.limits
+def print_ready(request: ClientRequest, address: str, found: Rehearsal) -> None:
+    """Print the findings of a rehearsal as JSON.
+
+    address : address of the server.
+    """
+    plan, limits, client = request.plan, found.limits, request.member.name
+    m, whole = plan.mechanism, traffic(plan, client)
     ready = {
         "ready": True,
         "run_id": plan.run_id,
+        "plan_digest": plan.digest.hex(),
         "client": client,
         "server": address,
+        "contribution": _contribution(plan, found.contribution),
+        "cost": {"epsilon": m.epsilon, "delta": m.delta},
+        "data_set": request.account.dataset.name,
+        "ledger": str(request.account.holder(lambda _: None).path),
+        "accounts": [_account(before, after) for before, after in found.accounts],
+        "bytes": {
+            "sent": whole.sent,
+            "received": whole.received,
+            "uploads": list(whole.uploads),
+        },
+        "seen_by_others": [
+            {"code": fact.name, "sentence": sentence}
+            for fact, sentence in zip(
+                seen_of_a_client(plan), said(seen_of_a_client(plan), m.unit), strict=True
+            )
+        ],
         "limit": {"epsilon": limits[0].epsilon, "delta": limits[0].delta} if limits else None,
         "pass_seconds": found.seconds,
         "longest_pass": plan.timeouts.longest_pass,
@@ -26,24 +60,117 @@ def print_ready(plan: Plan, client: str, address: str, found: Rehearsal) -> None
     terminal.print_json(ready)
 
 
-def say_ready(plan: Plan, address: str, found: Rehearsal) -> None:
-    """Print that everything is ready, and how long one pass over the records took."""
+def _contribution(plan: Plan, exact: Contribution) -> dict[str, Any]:
+    unit, clipped = plan.mechanism.unit, exact.clipped
+    counts = clipped.counts or (0,) * plan.mechanism.n_features
+    return {
+        "note": EXACT,
+        "unit": unit.one,
+        "number": exact.n,
+        "rows": clipped.n_records,
+        "left_out": exact.dropped,
+        "rows_clipped": clipped.n_outside,
+        "clipped": dict(zip(plan.mechanism.domain.features, counts, strict=True)),
+        "filled": None if exact.filled is None else dict(exact.filled),
+    }
+
+
+def _account(before: Account, after: Account) -> dict[str, Any]:
+    limit, delta = finite(after.limit), after.delta
+    return {
+        "unit": after.asked.unit or "record",
+        "neighboring_relation": after.asked.relation.value,
+        "delta": delta,
+        "epsilon_before": _finite(before.spent.epsilon(delta)),
+        "epsilon_after": _finite(after.spent.epsilon(delta)),
+        "limit": None if limit is None else {"epsilon": limit.epsilon, "delta": limit.delta},
+        "left_after": after.left,
+    }
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def say_ready(request: ClientRequest, address: str, found: Rehearsal) -> None:
+    """Print the findings of a rehearsal for people.
+
+    address : address of the server.
+    """
+    plan, console = request.plan, terminal.console()
+    m, exact = plan.mechanism, found.contribution
     typer.echo(
-        f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate"
-        f" fit the plan, and the server at {address} serves it. Nothing was spent."
+        f"Everything is ready for run {plan.run_id}: records, bounds, cap and budget fit the plan."
+        " Nothing was sent, charged or written."
     )
+    rows = {
+        m.unit.many: f"{exact.n}",
+        "rows": f"{exact.clipped.n_records}, and {exact.dropped} left out for missing cells",
+        "clipped": _clipped(plan, exact),
+        "filled in": _filled(exact),
+    }
+    terminal.show_values(console, f"You would contribute ({EXACT})", rows)
+    owner = screen.OwnersScreen(as_json=False, say=typer.echo)
+    owner.often_clipped(exact.clipped, m.domain.features)
+    terminal.show_values(console, "It would cost, and send", _cost(request, address, found))
+    for sentence in said(seen_of_a_client(plan), m.unit):
+        typer.echo(f"{sentence[0].upper()}{sentence[1:].removesuffix('.')}.")
     typer.echo(of_passes(plan, found.seconds))
+    _say_limits(request.account.dataset.name, found)
 
 
-def say_limits(dataset: str, limits: list[Limit]) -> None:
+def _clipped(plan: Plan, exact: Contribution) -> str:
+    clipped = exact.clipped
+    if not clipped.n_outside:
+        return "no value"
+    features = zip(plan.mechanism.domain.features, clipped.counts, strict=True)
+    each = [f"{name}: {n} ({n / clipped.n_records:.1%})" for name, n in features if n]
+    return "\n".join([f"values of {clipped.n_outside} rows", *each])
+
+
+def _filled(exact: Contribution) -> str:
+    if exact.filled is None:
+        return "not counted, because an engine reads the records, or they can be read only once"
+    return "\n".join(f"{name}: {n}" for name, n in exact.filled.items() if n) or "no value"
+
+
+def _cost(request: ClientRequest, address: str, found: Rehearsal) -> dict[str, str]:
+    plan, account = request.plan, request.account
+    m, whole = plan.mechanism, traffic(plan, request.member.name)
+    least, most = min(whole.uploads), max(whole.uploads)
+    each = f"{most}" if least == most else f"{least} to {most}"
+    return {
+        "cost": f"epsilon {epsilon_up(m.epsilon)} at delta {delta_up(m.delta)}",
+        "ledger": f"{account.holder(lambda _: None).path}, data set {account.dataset.name!r}",
+        "spent": "\n".join(_spent(before, after) for before, after in found.accounts),
+        "server": address,
+        "bytes sent": f"{whole.sent} in all, {each} in each of {len(whole.uploads)} uploads",
+        "bytes received": f"{whole.received}",
+    }
+
+
+def _spent(before: Account, after: Account) -> str:
+    delta, limit = after.delta, finite(after.limit)
+    first, then = (_up(each.spent.epsilon(delta)) for each in (before, after))
+    spent = f"epsilon {first} before, {then} after, at delta {delta_up(delta)}, for {after.asked}"
+    if limit is None or after.left is None:
+        return spent
+    return f"{spent}; limit {epsilon_up(limit.epsilon)}, {down(after.left)} left for one more run"
+
+
+def _up(epsilon: float) -> str:
+    return rounded_up(epsilon) if math.isfinite(epsilon) else "without a bound"
+
+
+def _say_limits(dataset: str, found: Rehearsal) -> None:
     """Print that the run fits the limits of the data set, or that the data set has no limit."""
-    for limit in limits:
+    for limit in found.limits:
         persons = "" if limit.speaks_of is None else f" for {limit.speaks_of}"
         typer.echo(
             f"Data set {dataset!r} has the limit epsilon {epsilon_up(limit.epsilon)} at delta"
             f" {delta_up(limit.delta)}{persons}; the run fits."
         )
-    if not limits:
+    if not found.limits:
         typer.echo(
             f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit"
         )

@@ -80,6 +80,14 @@ class OwnersScreen(NamedTuple):
             f"1 of your records has values outside {ends}, which were clipped",
             f"{n} of your records have values outside {ends}, which were clipped",
         )
+        self.often_clipped(found, features, ends=ends)
+
+    def often_clipped(
+        self, found: Clipped, features: Sequence[str], *, ends: str = "the bounds"
+    ) -> None:
+        """Print a warning for each feature with many clipped values. The parameters are those of
+        `clipped`.
+        """
         for name, share in found.often(features).items():
             self._tell(
                 f"Warning: {share:.1%} of the values of {name!r} lie outside {ends} and count as"

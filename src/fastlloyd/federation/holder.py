@@ -462,9 +462,11 @@ class HoldersLedger:
         identity: bytes,
         cost: PlannedCost,
         run_id: bytes,
-    ) -> None:
-        """Raise the error that `enter` would raise for a run of this cost that is not in the
-        client's store. Nothing is written.
+    ) -> list[tuple[Account, Account]]:
+        """Return the accounts of the data set (`ledger.Account`), each before and after a run of
+        this cost. If the ledger counts the run already, both are equal. Nothing is written.
+
+        Raises the error that `enter` would raise for a run that is not in the client's store.
 
         client : store of the client, or its path if it does not exist yet.
         identity : public signing key of the client, 32 bytes.
@@ -486,8 +488,18 @@ class HoldersLedger:
         if begun is not None and not begun.may_begin_again:
             # a process that was about to join the run was killed, and the run counts already
             self._check_open(begun, run_id)
+            after = now
         else:
             admission.check_joining(now, known, dataset, cost)
+            name = now.called(dataset.name)
+            reserved = admission.reservation_of(
+                cost, run_id=bytes(16), digest=bytes(32), client="join", dataset=name
+            )
+            after = now.followed_by([reserved])
+        return [
+            (account(now, dataset.name, each), account(after, dataset.name, each))
+            for each in sums_on(after, dataset.name)
+        ]
 
     def _check_open(self, run: Run, run_id: bytes) -> None:
         if run.ended is not None:

@@ -41,12 +41,14 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 
     sent_per_round, received_per_round : bytes in the last round of the clustering.
     sent, received : bytes in the whole run.
+    uploads : bytes of the upload of each round, with that of the loss.
     """
 
     sent_per_round: int
     received_per_round: int
     sent: int
     received: int
+    uploads: tuple[int, ...]
 
 
 def traffic(plan: Plan, name: str) -> Traffic:
@@ -100,6 +102,7 @@ def traffic(plan: Plan, name: str) -> Traffic:
             [*joining, *uploads, *(proposals if deals else []), Confirmation(mac, signature)]
         ),
         received=_length([*relayed, *broadcasts, *parameters, confirmations]),
+        uploads=tuple(len(encode(upload)) for upload in uploads),
     )
 
 

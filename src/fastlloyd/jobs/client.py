@@ -4,7 +4,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,12 @@ from fastlloyd.base.names import choose
 from fastlloyd.base.problems import Faults
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.errors import NetworkError, PlanError
-from fastlloyd.federation.client_news import own_run_id
+from fastlloyd.errors import PlanError
 from fastlloyd.federation.fingerprint import Fingerprint, PersonsHash, RecordsHash
-from fastlloyd.federation.fingerprint_file import FingerprintFile, Fingerprints
+from fastlloyd.federation.fingerprint_file import FingerprintFile
 from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.federation.ledger import finite, plan_cost
+from fastlloyd.federation.ledger import Account, plan_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.runs import (
@@ -28,10 +27,8 @@ from fastlloyd.federation.runs import (
     KnownRecords,
     check_may_join,
     own_runs,
-    reservation,
 )
-from fastlloyd.federation.store import History, Role, Store
-from fastlloyd.federation.store.events import Limit
+from fastlloyd.federation.store import Store
 from fastlloyd.federation.transport.grpc.client import GrpcClient, check_connection
 from fastlloyd.jobs.account import BudgetAccount
 from fastlloyd.jobs.fingerprints import fingerprint_file
@@ -39,7 +36,6 @@ from fastlloyd.jobs.parties import check_store_exists, der, tls_identity
 from fastlloyd.jobs.source import FileSource, TableSource
 from fastlloyd.jobs.watching import RecordsFound, Watch, nobody
 from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked
-from fastlloyd.mechanisms.central import rehearse
 from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
@@ -132,15 +128,19 @@ class ClientRequest:
             raise AssertionError("the source could not be opened, but no fault was noted")
         return PreparedClient(self, source, outside, file)
 
-    def check_budget(self, store: Path | Store, watch: Watch = nobody) -> None:
-        """Raise BudgetError or StateError unless the ledger and the store allow the run.
+    def check_budget(
+        self, store: Path | Store, watch: Watch = nobody
+    ) -> list[tuple[Account, Account]]:
+        """Return the accounts of the data set in the ledger, each before and after the run.
 
         store : the client's store, or the path at which the store will be made.
         watch : function that receives the notes of the ledger.
+
+        Raises BudgetError or StateError unless the ledger and the store allow the run.
         """
         dataset, run_id = self.account.dataset, bytes.fromhex(self.plan.run_id)
         cost = plan_cost(self.plan, dataset.rows_are)
-        self.account.holder(watch).rehearse(dataset, store, self.signing_key, cost, run_id)
+        return self.account.holder(watch).rehearse(dataset, store, self.signing_key, cost, run_id)
 
     @property
     def signing_key(self) -> bytes:
@@ -168,17 +168,6 @@ def check_unit_column(plan: Plan, column: str | None) -> None:
 def at_once(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `work` at once in this thread, and return its result."""
     return work(*args, **kwargs)
-
-
-class Rehearsal(NamedTuple):
-    """Result of `PreparedClient.rehearse`.
-
-    limits : limits that apply to the run.
-    seconds : duration of a pass over the records.
-    """
-
-    limits: list[Limit]
-    seconds: float
 
 
 class Drive(Protocol):
@@ -218,38 +207,6 @@ class PreparedClient(NamedTuple):
         """
         return self.request.account.holder(watch)
 
-    def rehearse(self, watch: Watch = nobody, drive: Drive = at_once) -> Rehearsal:
-        """Pass over the records as in the longest round of the run, and check store and ledger.
-        Nothing is stored, and no store or ledger is made.
-
-        Raises DataError, BudgetError and StateError as `joined` would.
-        """
-        request, plan = self.request, self.plan
-        dataset, name = request.account.dataset, request.member.name
-        mine = own_run_id(bytes.fromhex(plan.run_id), request.signing_key)
-        if not request.store.exists():
-            history = History(Role.CLIENT)
-            records, own = self._rehearsed({}, watch, drive)
-            is_new = True
-        else:
-            with Store.open(request.store, role=Role.CLIENT, identity=request.signing_key) as store:
-                history = store.history
-                if check_may_join(store, plan, name, dataset=dataset) is None:
-                    request.check_budget(store, watch)
-                records, own = self._rehearsed(own_runs(store), watch, drive)
-                reserved = reservation(store, plan, name, dataset=dataset, records=records)
-                is_new = reserved is not None
-        ledger = self.holder(watch).history()
-        if is_new:
-            records.check_new(mine, dataset.name, ledger.counted)
-        limits = [
-            limit
-            for known in (ledger, history)
-            for limit in known.limits_on(dataset.name).values()
-            if finite(limit) is not None
-        ]
-        return Rehearsal(limits, own.seconds)
-
     @contextmanager
     def joined(
         self,
@@ -272,8 +229,8 @@ class PreparedClient(NamedTuple):
         if check_may_join(store, plan, name, dataset=dataset) is None:
             request.check_budget(store, watch)  # check before the long pass over the records
         known = self.file.opened(own_runs(store), are_lost=request.are_fingerprints_lost)
-        with self._own_records(known.hash_key, watch) as own:
-            records = KnownRecords(self._look(own, watch, drive), known, self.file)
+        with self.own_records(known.hash_key, watch) as own:
+            records = KnownRecords(self.look(own, watch, drive), known, self.file)
             session = ClientSession(
                 plan,
                 name,
@@ -291,23 +248,14 @@ class PreparedClient(NamedTuple):
                 holder=holder,
             )
 
-    def _rehearsed(
-        self, runs: Mapping[bytes, str], watch: Watch, drive: Drive
-    ) -> "tuple[KnownRecords, OwnRecords]":
-        """Pass over the records as the longest round would. Nothing is written.
+    def own_records(self, key: bytes, watch: Watch) -> "AbstractContextManager[OwnRecords]":
+        """Return a context that yields the records, prepared for the run.
 
-        runs : as in `FingerprintFile.complete`.
+        key : secret key of the fingerprint.
         """
-        are_lost = self.request.are_fingerprints_lost
-        known = self.file.complete(runs, are_lost=are_lost) or Fingerprints.new()
-        with self._own_records(known.hash_key, watch) as own:
-            found = self._look(own, watch, drive, rehearse(self.plan.mechanism))
-        return KnownRecords(found, known, self.file), own
-
-    def _own_records(self, key: bytes, watch: Watch) -> "AbstractContextManager[OwnRecords]":
         return own_records(self.source, self.plan.mechanism, self.outside, key, watch)
 
-    def _look(
+    def look(
         self, own: "OwnRecords", watch: Watch, drive: Drive, rehearsed: Sequence[Query] = ()
     ) -> Fingerprint:
         """Count the records, and return their fingerprint.
@@ -429,12 +377,7 @@ class Endpoint(NamedTuple):
         """Ask the server whether it serves this plan. Raises NetworkError if it does not, or cannot
         be reached.
         """
-        try:
-            asyncio.run(check_connection(plan, **self._proof(plan, identity)))
-        except NetworkError as error:
-            raise NetworkError(
-                f"records, bounds, cap and budget fit the plan, but {error}"
-            ) from None
+        asyncio.run(check_connection(plan, **self._proof(plan, identity)))
 
     def _proof(self, plan: Plan, identity: PrivateIdentity) -> dict[str, Any]:
         return {

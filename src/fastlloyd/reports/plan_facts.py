@@ -267,6 +267,14 @@ def protection(plan: Plan) -> list[Facts]:
     return [(Fact.of("no_party_sees"),), trust(plan), (attendance(plan),)]
 
 
+def seen_of_a_client(plan: Plan) -> list[Fact]:
+    """Return facts about what leaves a client in a run over a network, and who sees it."""
+    return [
+        *(Fact.of(name) for name in ("what_leaves", "server_sees_you", "clients_see_you")),
+        *totals(plan),
+    ]
+
+
 def attendance(plan: Plan) -> Fact:
     """Return the fact about the number of clients that may be missing, and in which phase."""
     if plan.masks is Masks.GROUP:

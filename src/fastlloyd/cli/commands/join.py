@@ -103,18 +103,12 @@ def _request(path: Path) -> None:
         prepared = request.prepare()
         identity = network.load_identity(Path(file.key), network.STDIN)
         file.check_unchanged()
-        if file.approval is not None and not file.is_rehearsal:
+        if file.is_rehearsal:
+            return _rehearse(prepared, path, None, HostOptions(), as_json=True)
+        if file.approval is not None:
             note_approval(file.approval, request.plan, file.dataset, request.store)
         ended = _carry_out(
-            prepared,
-            identity,
-            path,
-            None,
-            HostOptions(),
-            output,
-            place,
-            is_rehearsal=file.is_rehearsal,
-            written=written,
+            prepared, identity, path, None, HostOptions(), output, place, written=written
         )
     finally:
         lock.release()
@@ -202,9 +196,35 @@ def join(
         are_fingerprints_lost=new_fingerprints,
     ).prepare(faults)
     identity = network.load_identity(key, passphrase_file)
-    ended = _carry_out(prepared, identity, plan, server, host, output, place, is_rehearsal=dry_run)
+    if dry_run:
+        _rehearse(prepared, plan, server, host, as_json=output.json)
+        return
+    ended = _carry_out(prepared, identity, plan, server, host, output, place)
     if ended is not None:
         raise ended
+
+
+def _rehearse(
+    client: "PreparedClient", path: Path, server: str | None, host: HostOptions, *, as_json: bool
+) -> None:
+    """Check records, ledger and store as a run would, and print what would be contributed. It sends
+    and writes nothing.
+
+    path : file of the plan.
+    """
+    from fastlloyd.cli import hosting, network, readiness
+    from fastlloyd.cli.client_progress import ClientProgress
+    from fastlloyd.jobs.live import LiveFile
+    from fastlloyd.jobs.rehearsal import rehearse
+
+    request = client.request
+    plan, name = request.plan, request.member.name
+    hosting.check_host(plan, path, name, host, as_json=as_json)
+    progress = ClientProgress(plan, name, LiveFile(None), as_json=as_json, is_rehearsal=True)
+    with network.logging_to_stderr(as_json=as_json), client.source.working(progress.watch):
+        found = rehearse(client, progress.watch, progress.drive)
+    show = readiness.print_ready if as_json else readiness.say_ready
+    show(request, plan.server.address if server is None else server, found)
 
 
 def _carry_out(
@@ -216,10 +236,9 @@ def _carry_out(
     output: OutputOptions,
     place: "Destination",
     *,
-    is_rehearsal: bool,
     written: "Written | None" = None,
 ) -> typer.Exit | None:
-    """Rehearse the run, or take part to its end.
+    """Take part to the end of the run.
 
     Returns the exception to raise at the end if there is no result, or None.
 
@@ -234,14 +253,12 @@ def _carry_out(
 
     plan, as_json = client.plan, output.json
     where = client.request.store
-    live = LiveFile(None if is_rehearsal else live_path(where))
-    progress = ClientProgress(plan, identity.name, live, as_json=as_json, is_rehearsal=is_rehearsal)
+    live = LiveFile(live_path(where))
+    progress = ClientProgress(plan, identity.name, live, as_json=as_json)
     with (
         network.logging_to_stderr(as_json=as_json),
         client.source.working(progress.watch),
-        hosting.server_process(
-            plan, path, identity.name, host, is_rehearsal=is_rehearsal, as_json=as_json
-        ) as beside,
+        hosting.server_process(plan, path, identity.name, host, as_json=as_json) as beside,
     ):
         address = plan.server.address if server is None else server
         joining = _Joining(
@@ -254,9 +271,6 @@ def _carry_out(
             place=place,
             written=written,
         )
-        if is_rehearsal:
-            joining.rehearse()
-            return None
         with network.store_at(where, identity.public, Role.CLIENT, as_json=as_json) as kept:
             ended = joining.take_part(kept)
         live.end(OVER if ended is None else WITHOUT_RESULT)
@@ -296,25 +310,6 @@ class _Joining(NamedTuple):
     def plan(self) -> "Plan":
         """Plan of the run."""
         return self.client.plan
-
-    def rehearse(self) -> None:
-        """Check ledger and server as a run would, and print that all is ready. It
-        spends nothing.
-        """
-        from fastlloyd.cli import readiness
-
-        found = self.client.rehearse(self.progress.watch, self.progress.drive)
-        self.server.check(self.plan, self.identity)
-        if self.output.json:
-            readiness.print_ready(self.plan, self.identity.name, self.server.address, found)
-            return
-        readiness.say_ready(self.plan, self.server.address, found)
-        if self.beside is not None:
-            typer.echo(
-                f"Only the other clients can check that they reach {self.plan.server.address}:"
-                " start `fastlloyd serve`, and let them run `fastlloyd join --dry-run`."
-            )
-        readiness.say_limits(self.client.request.account.dataset.name, found.limits)
 
     def take_part(self, kept: "Store") -> typer.Exit | None:
         """Take part to the end of the run, then write and show the result.

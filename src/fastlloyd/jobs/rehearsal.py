@@ -1,0 +1,116 @@
+"""Rehearsal of a client: everything that it does before a run, without sending or writing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fastlloyd.clustering.outside import Clipped
+from fastlloyd.federation.client_news import own_run_id
+from fastlloyd.federation.fingerprint_file import Fingerprints
+from fastlloyd.federation.ledger import Account, finite
+from fastlloyd.federation.runs import KnownRecords, check_may_join, own_runs, reservation
+from fastlloyd.federation.store import History, Role, Store
+from fastlloyd.federation.store.events import Limit
+from fastlloyd.jobs.client import Drive, OwnRecords, PreparedClient, at_once
+from fastlloyd.jobs.watching import Watch, nobody
+from fastlloyd.mechanisms.central import rehearse as queries_of
+from fastlloyd.records.filled import filled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """Exact numbers of what a client would contribute. Do not publish them.
+
+    n : number of records, or of persons if the plan protects persons.
+    dropped : number of records that are left out because of missing cells.
+    clipped : numbers of rows, and of values outside the bounds.
+    filled : number of values of each feature that the recipe puts in place of missing ones. It is
+        None if they were not counted: an engine reads the records, or they can be read only once.
+    """
+
+    n: int = field(repr=False)
+    dropped: int = field(repr=False)
+    clipped: Clipped = field(repr=False)
+    filled: Mapping[str, int] | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """Result of `rehearse`.
+
+    contribution : exact numbers, for the owner of the records alone.
+    accounts : accounts of the data set in the holder's ledger, each before and after the run.
+    limits : limits that apply to the run.
+    seconds : duration of a pass over the records.
+    """
+
+    contribution: Contribution
+    accounts: Sequence[tuple[Account, Account]]
+    limits: Sequence[Limit]
+    seconds: float
+
+
+def rehearse(client: PreparedClient, watch: Watch = nobody, drive: Drive = at_once) -> Rehearsal:
+    """Pass over the records as in the longest round of the run, and check store and ledger. Nothing
+    is sent or stored, and no store or ledger is made.
+
+    watch, drive : as in the methods of `PreparedClient`.
+
+    Raises DataError, BudgetError and StateError as `PreparedClient.joined` would.
+    """
+    request, plan = client.request, client.plan
+    dataset, name = request.account.dataset, request.member.name
+    if not request.store.exists():
+        history, is_new = History(Role.CLIENT), True
+        accounts = request.check_budget(request.store, watch)
+        records, own = _look(client, {}, watch, drive)
+    else:
+        with Store.open(request.store, role=Role.CLIENT, identity=request.signing_key) as store:
+            history = store.history
+            check_may_join(store, plan, name, dataset=dataset)
+            accounts = request.check_budget(store, watch)
+            records, own = _look(client, own_runs(store), watch, drive)
+            reserved = reservation(store, plan, name, dataset=dataset, records=records)
+            is_new = reserved is not None
+    ledger = client.holder(watch).history()
+    if is_new:
+        mine = own_run_id(bytes.fromhex(plan.run_id), request.signing_key)
+        records.check_new(mine, dataset.name, ledger.counted)
+    limits = [
+        limit
+        for known in (ledger, history)
+        for limit in known.limits_on(dataset.name).values()
+        if finite(limit) is not None
+    ]
+    source = client.source
+    contribution = Contribution(
+        n=own.answers.n or 0,
+        dropped=source.dropped,
+        clipped=source.clipped,
+        filled=drive(_filled, client),
+    )
+    return Rehearsal(
+        contribution=contribution, accounts=accounts, limits=limits, seconds=own.seconds
+    )
+
+
+def _filled(client: PreparedClient) -> Mapping[str, int] | None:
+    request = client.request
+    if request.recipe is None:
+        return {}
+    if request.engine is not None:
+        return None
+    return filled(request.data, request.recipe, request.unit_column, request.layout)
+
+
+def _look(
+    client: PreparedClient, runs: Mapping[bytes, str], watch: Watch, drive: Drive
+) -> tuple[KnownRecords, OwnRecords]:
+    """Pass over the records as the longest round would. Nothing is written.
+
+    runs : as in `FingerprintFile.complete`.
+    """
+    are_lost = client.request.are_fingerprints_lost
+    known = client.file.complete(runs, are_lost=are_lost) or Fingerprints.new()
+    with client.own_records(known.hash_key, watch) as own:
+        found = client.look(own, watch, drive, queries_of(client.plan.mechanism))
+    return KnownRecords(found, known, client.file), own
