@@ -78,6 +78,16 @@ def test_a_request_takes_part_to_the_result_and_given_again_spends_nothing_more(
     assert len(kept.read_text().splitlines()) == 1
 
 
+def test_a_request_for_a_rehearsal_says_what_a_run_would_take_and_notes_nothing(
+    site: Site,  # noqa: F811
+) -> None:
+    code, out, err = site.run(["join", "--request", str(written(site, is_rehearsal=True))])
+    assert (code, err) == (0, "")
+    assert json.loads(out)["contribution"]["number"] == 40
+    assert not list(site.folder.glob("a.store*"))
+    assert not approvals_path(site.folder / "a.store").exists()
+
+
 def test_a_passphrase_is_the_first_line_of_standard_input(tmp_path: Path) -> None:
     folder = tmp_path / "under"
     done = subprocess.run(

@@ -104,7 +104,8 @@ def _request(path: Path) -> None:
         identity = network.load_identity(Path(file.key), network.STDIN)
         file.check_unchanged()
         if file.is_rehearsal:
-            return _rehearse(prepared, path, None, HostOptions(), as_json=True)
+            _rehearse(prepared, path, None, HostOptions(), as_json=True)
+            return
         if file.approval is not None:
             note_approval(file.approval, request.plan, file.dataset, request.store)
         ended = _carry_out(
