@@ -13,11 +13,13 @@ import tomli_w
 from command_line import Command, refused, strict
 from fastlloyd.cli import app
 from fastlloyd.jobs.source import FileSource
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.records import Table
 from fastlloyd.records.recipe import Recipe
 from fastlloyd.records.recipe.here import LAYOUT
 from fastlloyd.records.recipe.keys import KEYS
 from fastlloyd.records.recipe.rows import Using
+from fastlloyd.reports.facts import sentence
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from questions import answered
 
@@ -181,6 +183,16 @@ def test_an_explanation_has_a_line_for_each_feature_and_the_digest(fastlloyd: Co
     for feature in recipe.features:
         assert f"- {feature.key}" in ran.out
     assert recipe.digest in ran.out
+
+
+def test_an_explanation_says_which_bounds_are_to_be_found(fastlloyd: Command, here: Path) -> None:
+    features = {"age": "bounds = [0, 120]", "creatinine": "range = [0, 1234567.5]"}
+    (here / "mine.toml").write_text("".join(f"[features.{k}]\n{v}\n" for k, v in features.items()))
+    stated, searched = fastlloyd("recipe", "explain", "mine.toml").out.splitlines()[:2]
+    assert "0 to 120" in stated
+    assert "0 to 1,234,567.5" in searched
+    said = sentence(Fact.of("feature_searched"))
+    assert (said in searched, said in stated) == (True, False)
 
 
 def test_every_key_of_a_recipe_is_the_name_of_an_option() -> None:

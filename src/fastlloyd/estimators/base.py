@@ -32,8 +32,9 @@ from fastlloyd.errors import (
     UncountedFitWarning,
     WeakGuaranteeWarning,
 )
+from fastlloyd.jobs.collection_source import CollectionSource
 from fastlloyd.jobs.fit import FitRequest, PreparedFit
-from fastlloyd.jobs.source import CollectionSource, TableSource
+from fastlloyd.jobs.source import TableSource
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.facts import Fact

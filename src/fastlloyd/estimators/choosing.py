@@ -26,7 +26,8 @@ from fastlloyd.jobs.choices import (
     RecipeFeatures,
     StatedBounds,
 )
-from fastlloyd.jobs.source import ArrayRecords, CollectionSource, TableSource
+from fastlloyd.jobs.collection_source import CollectionSource
+from fastlloyd.jobs.source import ArrayRecords, TableSource
 from fastlloyd.mechanisms.engines.collections import is_collection, sample
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import AnyAlgorithm

@@ -1,4 +1,4 @@
-"""Records of a job: files, an array or a collection of Dask. All are read through one interface."""
+"""Records of a job. Files and arrays are read through one interface."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -28,7 +28,6 @@ from fastlloyd.mechanisms.answering import (
     SharedRecords,
     check_cap,
 )
-from fastlloyd.mechanisms.engines.collections import collection_records
 from fastlloyd.mechanisms.engines.engine import Engine
 from fastlloyd.mechanisms.engines.records import EngineRecords, Report
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
@@ -478,90 +477,6 @@ class TableSource:
         """Ids of the rows as texts if the rows are in memory, or None."""
         ids = None if isinstance(self.records, RecordFile) else self.records.ids
         return ids.texts() if isinstance(ids, Ids) else ids
-
-
-class CollectionSource:
-    """`Source` of a Dask collection. The records are read by the Dask cluster to which this process
-    is connected, or by this process if it is connected to none.
-
-    X : the collection.
-    columns : names of the columns.
-    has_names : whether the columns have names of their own.
-    recipe : recipe whose features the records have, or None.
-    """
-
-    has_ids, dropped, others = False, 0, ()
-
-    def __init__(
-        self,
-        X: Any,
-        columns: Sequence[str],
-        *,
-        has_names: bool = True,
-        recipe: Using | None = None,
-    ) -> None:
-        self._X, self.columns, self._recipe = X, tuple(columns), recipe
-        self.drops_records = recipe is not None and recipe.drops_records
-        self.names = self.columns if has_names else None
-        self._records: EngineRecords | None = None
-
-    def open(self) -> "CollectionSource":
-        """Return this source, which is already open."""
-        return self
-
-    def open_as(self, features: tuple[Feature, ...]) -> "CollectionSource":
-        """Return the records by other features of their recipe."""
-        if self._recipe is None:
-            raise AssertionError("the records have no recipe")
-        recipe = replace(self._recipe, features=features)
-        return CollectionSource(self._X, recipe.row_names, recipe=recipe)
-
-    def load(self) -> None:
-        """Do nothing, because the workers have the records."""
-
-    @property
-    def clipped(self) -> Clipped:
-        """Exact numbers of records and values outside the bounds, after a pass. Do not publish
-        them.
-        """
-        return Clipped() if self._records is None else self._records.clipped
-
-    def count(self, domain: Domain) -> int:
-        """Return the exact number of records. It takes one pass, on the grid of `domain`. Do not
-        publish it.
-        """
-        return self._on(domain).count()
-
-    def check_layout(self, relation: NeighboringRelation) -> None:
-        """Do nothing, because a collection is no text."""
-
-    def check_number(self, cap: int, unit: Unit) -> None:
-        """Do nothing, because the number is known only after a pass."""
-
-    def extremes(self) -> tuple[FloatArray, FloatArray]:
-        """Raise PlanError, because bounds cannot be taken from records of a cluster."""
-        raise PlanError(
-            "bounds is missing: for a Dask collection X, state the smallest and largest value"
-            " that each feature can have, from public knowledge",
-            field="bounds",
-        )
-
-    @contextmanager
-    def answering(self, run: AnyRun, outside: Outside, _watch: Watch) -> Iterator[AllRecords]:
-        """Yield the object that answers the queries of a run.
-
-        Raises PlanError unless values outside the bounds are clipped.
-        """
-        if outside is not Outside.CLIP:
-            raise PlanError(
-                "values of a Dask collection are always clipped; leave out the parameter 'outside'"
-            )
-        yield self._on(run.domain)
-
-    def _on(self, domain: Domain) -> EngineRecords:
-        if self._records is None or self._records.domain != domain:
-            self._records = collection_records(self._X, domain, self._recipe)
-        return self._records
 
 
 def _passes_to(watch: Watch) -> PassReport:

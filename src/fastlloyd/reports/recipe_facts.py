@@ -2,7 +2,7 @@
 treatment of missing cells, and the weight.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from fastlloyd.base.names import listing
 from fastlloyd.mechanisms.facts import Fact, Facts
@@ -10,18 +10,22 @@ from fastlloyd.records.recipe.checks import DROP, MIDDLE, NONE, ORDER, REFUSE
 from fastlloyd.records.recipe.feature import Feature
 
 
-def of_recipe(features: Iterable[Feature] | None) -> list[Facts]:
-    """Return a group of facts for each feature, or an empty list without a recipe."""
-    return [tuple(of_feature(feature)) for feature in features or ()]
+def of_recipe(features: Iterable[Feature] | None, searched: Container[str] = ()) -> list[Facts]:
+    """Return a group of facts for each feature, or an empty list without a recipe.
+
+    searched : keys of the features whose bounds are a range, in which bounds are to be found.
+    """
+    return [tuple(_of_feature(feature, feature.key in searched)) for feature in features or ()]
 
 
-def of_feature(feature: Feature) -> Iterator[Fact]:
-    """Yield the facts of one feature."""
+def _of_feature(feature: Feature, is_searched: bool) -> Iterator[Fact]:
     name = feature.key if feature.label is None else f"{feature.key} ({feature.label})"
     if feature.role == ORDER:
         yield Fact.of("feature_order", name=name, form=feature.date)
         return
     yield _WAYS[feature.way](feature, name)
+    if is_searched:
+        yield Fact.of("feature_searched")
     if feature.per_person is not None:
         yield Fact.of(f"feature_{feature.per_person}")
     if feature.below is not None:
@@ -42,7 +46,7 @@ def _gap(feature: Feature) -> Fact:
 
 def _ends(feature: Feature) -> dict[str, str]:
     lower, upper = feature.bounds or (0.0, 1.0)
-    low, high = (end if isinstance(end, str) else f"{end:g}" for end in (lower, upper))
+    low, high = (end if isinstance(end, str) else f"{end:,.15g}" for end in (lower, upper))
     return {"low": low, "high": high}
 
 

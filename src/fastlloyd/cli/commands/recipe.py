@@ -117,8 +117,8 @@ def explain(recipe: RecipePath) -> None:
     from fastlloyd.reports.facts import said, sentence
     from fastlloyd.reports.recipe_facts import of_recipe
 
-    loaded = Recipe.load(recipe)
-    for line in said(of_recipe(loaded.features)):
+    loaded = Recipe.load(recipe, searching=True)
+    for line in said(of_recipe(loaded.features, loaded.searched)):
         typer.echo(f"- {line}")
     typer.echo(sentence(Fact.of("recipe_digest", digest=loaded.digest)))
 
