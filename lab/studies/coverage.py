@@ -12,6 +12,7 @@ import hashlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,13 @@ from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.facts import FarRecords
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
-from fastlloyd.mechanisms.uncertainty import Accuracy, assess, noise_deviation, settled
+from fastlloyd.mechanisms.uncertainty import (
+    Accuracy,
+    NoiseDeviation,
+    assess,
+    noise_deviation,
+    settled,
+)
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from fastlloyd_lab.datasets import load
 from studies.coverage_groups import APART, CASES, HIGH, LOW, TUNING, Case, FloatArray
@@ -80,12 +87,27 @@ class Fit:
         return self.means * np.sign(self.beyond) <= 2 * self.errors + np.abs(self.beyond)
 
 
+class Run(NamedTuple):
+    """One clustering of made-up groups. centres, means : offsets from the centroids, (k, d), grid
+    units, exact: NOT PRIVATE.
+    """
+
+    domain: Domain
+    mechanism: Mechanism
+    clustering: Clustering
+    noise: NoiseDeviation
+    accuracy: Accuracy
+    centres: FloatArray
+    means: FloatArray
+    counts: FloatArray
+
+
 @repeatable_noise()
-def trial(case: Case, run: int) -> Fit:
-    """Records, clustering and noise follow from the row's name and the number of the run."""
+def run_of(case: Case, number: int, study: str) -> Run:
+    """Records, clustering and noise follow from the study, the row's name and the run's number."""
     seed = int.from_bytes(
         hashlib.sha256(
-            f"coverage {case.section} {case.name} {case.d} {case.k} {run}".encode()
+            f"{study} {case.section} {case.name} {case.d} {case.k} {number}".encode()
         ).digest()[:8]
     )
     X = case.records(np.random.default_rng(seed))
@@ -95,26 +117,35 @@ def trial(case: Case, run: int) -> Fit:
         upper=(HIGH,) * X.shape[1],
     )
     grid = domain.to_grid(X)
-    m, clustering, found = (_federated if case.clients else _central)(case, domain, grid, seed)
-    centres, means = _exact(grid, clustering.centroids, m.far_records, found.radius, domain.units)
-    beyond = np.full(means.shape, np.nan) if found.beyond is None else found.beyond
+    m, clustering, noise = (_federated if case.clients else _central)(case, domain, grid, seed)
+    found = assess(m, clustering, noise)
+    labels = kernels.assign(grid, clustering.centroids).astype(np.int64)
+    offsets = _exact(grid, clustering.centroids, labels, m.far_records, found.radius, domain.units)
+    counts = np.bincount(labels, minlength=case.k).astype(np.float64)
+    return Run(domain, m, clustering, noise, found, *offsets, counts)
+
+
+def trial(case: Case, number: int) -> Fit:
+    """One run of the table."""
+    run = run_of(case, number, "coverage")
+    found = run.accuracy
     return Fit(
         settled=settled(found.status),
         errors=found.errors,
-        centres=centres * domain.units,
-        means=means * domain.units,
+        centres=run.centres * run.domain.units,
+        means=run.means * run.domain.units,
         radius=found.radius,
-        beyond=beyond,
+        beyond=np.full(run.means.shape, np.nan) if found.beyond is None else found.beyond,
     )
 
 
-Found = tuple[Mechanism, Clustering, Accuracy]
+Found = tuple[Mechanism, Clustering, NoiseDeviation]
 
 
 def _central(case: Case, domain: Domain, grid: GridArray, seed: int) -> Found:
     m = design(_settings(case, domain, len(grid), seed))
     clustering = cluster(m, LocalRecords(m.domain, grid), SeededNoise(seed))
-    return m, clustering, assess(m, clustering, noise_deviation(m))
+    return m, clustering, noise_deviation(m)
 
 
 def _federated(case: Case, domain: Domain, grid: GridArray, seed: int) -> Found:
@@ -137,7 +168,7 @@ def _federated(case: Case, domain: Domain, grid: GridArray, seed: int) -> Found:
         noise=SeededNoise(seed),
     )
     noise = noise_deviation_of_run(plan, len(run.included[len(plan.mechanism.rounds) - 1]))
-    return plan.clustering, run.clustering, assess(plan.clustering, run.clustering, noise)
+    return plan.clustering, run.clustering, noise
 
 
 def _settings(case: Case, domain: Domain, n_records: int, seed: int) -> Settings[AnyAlgorithm]:
@@ -151,6 +182,7 @@ def _settings(case: Case, domain: Domain, n_records: int, seed: int) -> Settings
 def _exact(
     grid: GridArray,
     centroids: IntArray,
+    labels: IntArray,
     far: FarRecords,
     radius: FloatArray | None,
     units: FloatArray,
@@ -158,7 +190,7 @@ def _exact(
     """Offsets from each centroid to the centre and to the mean of its records, (k, d) each, grid
     units; NaN where there is none. Exact: NOT PRIVATE.
     """
-    labels, k = kernels.assign(grid, centroids).astype(np.int64), len(centroids)
+    k = len(centroids)
     offsets = (grid - centroids[labels]).astype(np.float64)
     means = _means(offsets, np.ones(len(grid)), labels, k)
     if radius is None:

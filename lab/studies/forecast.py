@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
 from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.expected import FEATURES, SIGNALS, TABLE, crowding
 from fastlloyd.mechanisms.settings import Settings
@@ -192,7 +194,8 @@ def print_table(fits: int, seed: int) -> None:
             for signal in SIGNALS[1:5]
             for row in range(fits)
         ]
-        ratios = [share(run) / run.mechanism.noise_error() for run in runs]  # type: ignore[attr-defined]
+        errors = [cast("LloydMechanism", run.mechanism).noise_error() for run in runs]
+        ratios = np.divide([share(run) for run in runs], errors)
         print(name, quantiles(ratios).round(2), flush=True)
 
 

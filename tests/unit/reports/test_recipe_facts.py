@@ -66,12 +66,10 @@ def test_every_sentence_about_recipes_is_said_of_some_recipe() -> None:
         "g": {"date": "%Y-%m-%d", "role": "order"},
         "h": {"bounds": [0, 1], "per_person": "mean", "below": "bound"},
         "i": {"bounds": [0, 1], "per_person": "mean", "below": "limit"},
+        "j": {"range": [0, 1], "per_person": "mean"},
     }  # fmt: skip
-    said = {
-        fact.name
-        for facts in of_recipe(Recipe.of({"features": features}).features)
-        for fact in facts
-    }
+    recipe = Recipe.of({"features": features}, searching=True)
+    said = {fact.name for facts in of_recipe(recipe.features, recipe.searched) for fact in facts}
     assert catalogue()["recipe"].keys() - said == {"recipe_of_plan", "recipe_digest"}
     assert of_recipe(None) == []
 
