@@ -195,7 +195,7 @@ def print_table(fits: int, seed: int) -> None:
             for row in range(fits)
         ]
         errors = [cast("LloydMechanism", run.mechanism).noise_error() for run in runs]
-        ratios = np.divide([share(run) for run in runs], errors)
+        ratios = [share(run) / error for run, error in zip(runs, errors, strict=True)]
         print(name, quantiles(ratios).round(2), flush=True)
 
 
