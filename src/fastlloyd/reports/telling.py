@@ -48,7 +48,13 @@ def groups_rows(m: Mechanism) -> bool:
 
 def readings(m: Mechanism) -> tuple[Fact, ...]:
     """Return facts about the values that the bars cover: clipped values, gaps, and far records."""
-    return (Fact.of("reads_outside"), *_gaps(m), Fact.of(_FAR[m.far_records]))
+    return (Fact.of("reads_outside"), *_gaps(m), *_logarithms(m), Fact.of(_FAR[m.far_records]))
+
+
+def _logarithms(m: Mechanism) -> Iterator[Fact]:
+    for feature in m.domain.recipe or ():
+        if feature.transform is not None:
+            yield Fact.of("reads_log", name=feature.key)
 
 
 def _gaps(m: Mechanism) -> Iterator[Fact]:

@@ -10,12 +10,11 @@ from fastlloyd.base.names import listing
 from fastlloyd.base.sealed_toml import from_toml
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
-from fastlloyd.reports.page.cards import spaced
 from fastlloyd.reports.page.document import document, footer, warnings
 from fastlloyd.reports.page.parties import parties
 from fastlloyd.reports.page.privacy import privacy
 from fastlloyd.reports.page.run_view import RunView
-from fastlloyd.reports.page.words import breakable
+from fastlloyd.reports.page.words import breakable, spaced
 from fastlloyd.reports.run_result import BOUNDS, MECHANISM, PLAN
 from fastlloyd.reports.stored_files import StoredFiles
 

@@ -1,5 +1,6 @@
 """Groups of the page: a card for each, or a table if there are many."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from fastlloyd.base.markup import Child, Markup, element
@@ -19,35 +20,32 @@ def groups(view: View) -> list[Child]:
     """Return the section about the groups."""
     return [
         element("h2", view.said("heading_groups"), id="groups"),
-        element("p", _introduction(view), class_="soft"),
+        element("p", _how_many_settled(view), class_="soft"),
+        element("ul", [element("li", each) for each in _legend(view)], class_="plain soft legend"),
         _cards(view) if view.n_clusters <= COMPACT else _table(view),
     ]
 
 
-def _introduction(view: View) -> list[Child]:
+def _how_many_settled(view: View) -> Child:
     settled, k = int(view.settled.sum()), view.n_clusters
-    texts = []
     if settled < k:
-        texts.append(view.said("some_settled", n=settled, n_clusters=k))
-    elif k > 1 and view.has_noise:
-        texts.append(view.said("all_settled", n_clusters=k))
-    if k > COMPACT:
-        return spaced(texts)
-    n_bars = settled * min(_rows(view), len(view.features))
-    if not view.has_noise:
-        texts.append(view.said("how_to_read_without_noise"))
-    elif n_bars:
-        texts.append(view.said("how_to_read", n=n_bars, misses=-(-n_bars // MAY_MISS)))
-    if view.compares:
-        texts.append(view.said("how_to_read_together"))
-        if view.has_noise:
-            texts.append(view.said("how_to_read_colours"))
-    return spaced(texts)
+        return view.said("some_settled", n=settled, n_clusters=k)
+    return view.said("all_settled", n_clusters=k) if k > 1 and view.has_noise else None
 
 
-def spaced(texts: list[Markup]) -> list[Child]:
-    """Return sentences with spaces between them."""
-    return [[" " if n else None, text] for n, text in enumerate(texts)]
+def _legend(view: View) -> Iterator[Markup]:
+    if view.n_clusters <= COMPACT:
+        n_bars = int(view.settled.sum()) * min(_rows(view), len(view.features))
+        if not view.has_noise:
+            yield view.said("how_to_read_without_noise")
+        elif n_bars:
+            yield view.said("how_to_read", n=n_bars, misses=-(-n_bars // MAY_MISS))
+        if view.compares:
+            yield view.said("how_to_read_together")
+            if view.has_noise:
+                yield view.said("how_to_read_colours")
+    if view.has_noise:
+        yield view.said("bars_cover", readings=readings(view.mechanism))
 
 
 def _rows(view: View) -> int:
@@ -69,7 +67,6 @@ def _card(view: View, axes: list[Axis], cluster: int) -> Markup:
     if len(shown) == len(view.features):
         shown.sort()  # the same order on all cards
     hidden, label = len(view.features) - len(shown), f"group-{cluster}"
-    covers = view.said("bars_cover", readings=readings(view.mechanism))
     return element(
         "article",
         element(
@@ -87,7 +84,9 @@ def _card(view: View, axes: list[Axis], cluster: int) -> Markup:
             aria_labelledby=label,
         ),
         element("p", view.said("more_on_group", n=hidden), class_="small soft") if hidden else None,
-        element("p", covers, class_="small soft") if view.has_noise else None,
+        element("p", view.said("bars_cover_briefly"), class_="small soft")
+        if view.has_noise
+        else None,
         class_="card",
         aria_labelledby=label,
     )
@@ -134,9 +133,9 @@ def _between(view: View, cluster: int) -> Child:
     return view.said("size_between", low=f"{low:,.0f}", high=f"{high:,.0f}")
 
 
-def tells(view: View, cluster: int) -> Markup:
-    """Return the sentences about what distinguishes a group."""
-    first, *others = view.told(cluster)
+def tells(view: View, cluster: int, n_sentences: int | None = None) -> Markup:
+    """Return the sentences about what distinguishes a group, at most `n_sentences`."""
+    first, *others = view.told(cluster)[:n_sentences]
     more: list[Child] = [
         [" ", element("span", view.run.words(fact), class_="soft")] for fact in others
     ]
@@ -156,7 +155,7 @@ def _table(view: View) -> Markup:
             "tr",
             element("th", view.run.words(view.group(cluster)), scope="row"),
             element("td", brief_count(float(view.counts[cluster]), view.stored.count_error)),
-            element("td", tells(view, cluster), class_="l wide"),
+            element("td", tells(view, cluster, 1), class_="l wide"),
         )
         for cluster in range(view.n_clusters)
     ]

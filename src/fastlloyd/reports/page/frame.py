@@ -5,7 +5,7 @@ from fastlloyd.base.precision import brief_count
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.reports.names import LONGEST
 from fastlloyd.reports.page.bounds import page_of_bounds
-from fastlloyd.reports.page.cards import groups, spaced
+from fastlloyd.reports.page.cards import groups
 from fastlloyd.reports.page.centre_map import centre_map
 from fastlloyd.reports.page.document import document, footer, warnings
 from fastlloyd.reports.page.numbers import numbers
@@ -14,7 +14,7 @@ from fastlloyd.reports.page.privacy import privacy
 from fastlloyd.reports.page.settings import citation, settings
 from fastlloyd.reports.page.side_by_side import side_by_side
 from fastlloyd.reports.page.view import EXACT_COUNTS, LISTED, View
-from fastlloyd.reports.page.words import breakable
+from fastlloyd.reports.page.words import breakable, spaced
 from fastlloyd.reports.run_result import EXACT
 from fastlloyd.reports.stored_files import StoredFiles
 from fastlloyd.reports.telling import suggestions

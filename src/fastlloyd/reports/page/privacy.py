@@ -5,6 +5,7 @@ from typing import Final
 
 from fastlloyd.base.markup import Child, Markup, element
 from fastlloyd.reports.page.run_view import RunView
+from fastlloyd.reports.page.words import spaced
 
 _COIN: Final = 50
 # codes of what is outside the guarantee, by what can be done about it
@@ -83,13 +84,24 @@ def _odds(run: RunView) -> list[Child]:
     n = run.right_on_average
     before = run.said("odds_before"), run.said("odds_before_means")
     after = run.said("odds_after", n=n), run.said("odds_after_means")
-    worst = None
+    worst = run.said("odds_after", n=run.right_at_worst), run.said("odds_worst_means")
+    sentences = [run.said("odds_average")]
     if run.delta:
-        worst = run.said("odds_worst", delta=run.delta, n=run.right_at_worst)
+        sentences.append(run.said("odds_worst_but", delta=run.delta))
+    if run.right_about_values is not None:
+        sentences.append(
+            run.said("odds_of_values", question=run.of_values, n=run.right_about_values)
+        )
     return [
         element("p", run.said("odds_question", question=run.question)),
-        element("div", _dots(_COIN, *before), _dots(n, *after), class_="odds"),
-        element("p", worst) if worst else None,
+        element(
+            "div",
+            _dots(_COIN, *before),
+            _dots(n, *after),
+            _dots(run.right_at_worst, *worst) if run.right_at_worst > n else None,
+            class_="odds",
+        ),
+        element("p", spaced(sentences)),
         None if run.privacy["private"] else element("p", run.said("odds_if_public")),
     ]
 

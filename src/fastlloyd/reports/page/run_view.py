@@ -92,6 +92,11 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
         """Fact about the secret that an observer guesses."""
         if self.mechanism.neighboring_relation is not NeighboringRelation.REPLACE_ONE:
             return Fact.of("whether_present")
+        return self.of_values
+
+    @property
+    def of_values(self) -> Fact:
+        """Fact about the values of a record, or of a person, as the secret."""
         return Fact.of("which_value" if self.mechanism.persons is None else "which_rows")
 
     @property
@@ -103,6 +108,20 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     def right_on_average(self) -> int:
         """Right guesses of 100, on average over all results, rounded up."""
         return _of_100(self.odds.right_guesses() + float(self.privacy["delta_slack"] or 0) / 2)
+
+    @property
+    def right_about_values(self) -> int | None:
+        """Right guesses of 100 between two values of a record that is known to be in the data, on
+        average, rounded up. None if the odds are about that already.
+
+        To replace a record is to remove one and to add one. So mu and epsilon are twice as large
+        (Dong, Roth and Su 2022, Theorem 2.14).
+        """
+        if self.mechanism.neighboring_relation is NeighboringRelation.REPLACE_ONE:
+            return None
+        mu, epsilon, delta = self.odds
+        twice = Odds(None if mu is None else 2 * mu, 2 * epsilon, delta)
+        return _of_100(twice.right_guesses() + float(self.privacy["delta_slack"] or 0) / 2)
 
     @property
     def right_at_worst(self) -> int:

@@ -196,8 +196,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         named = [self._claim(cluster, claim, n) for n, claim in enumerate(claims)]
         found = [Fact.of("claims", claims=named)]
         sides, named_already = self.profile.sides[cluster], {each.feature for each in claims}
-        more = [j for j in np.flatnonzero(sides).tolist() if j not in named_already]
-        found += self._listed("also_differs", "also_differs_in", more)
+        for way, which in (("above", sides > 0), ("below", sides < 0)):
+            more = [j for j in np.flatnonzero(which).tolist() if j not in named_already]
+            found += self._listed(f"also_{way}", f"also_{way}_in", more)
         if self.has_noise:
             found += self._listed("not_clear", "not_clear_in", np.flatnonzero(sides == 0).tolist())
         return found

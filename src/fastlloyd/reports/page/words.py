@@ -66,6 +66,11 @@ def _joined(parts: list[Markup], separator: str) -> Markup:
     return together([[separator if n else None, part] for n, part in enumerate(parts)])
 
 
+def spaced(texts: list[Markup]) -> list[Child]:
+    """Return sentences with spaces between them."""
+    return [[" " if n else None, text] for n, text in enumerate(texts)]
+
+
 def breakable(name: str) -> Markup:
     """Return a name that people chose, with places where a line may break."""
     parts = _BREAKS.split(name)

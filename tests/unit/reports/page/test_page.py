@@ -1,7 +1,10 @@
 """The page of a result: a function of its other files, that shows every text as it is."""
 
+import json
+import math
 import time
 from pathlib import Path
+from statistics import NormalDist
 
 import msgspec
 import numpy as np
@@ -13,6 +16,7 @@ from designs import design_plan
 from fastlloyd.base.files import write_folder
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Client, Masks, TrustMode
 from fastlloyd.federation.plan.study import Study
@@ -25,6 +29,7 @@ from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.names import LONGEST, Names
 from fastlloyd.reports.page.frame import page_of
 from fastlloyd.reports.page.run_view import of_ten
+from fastlloyd.reports.page.view import View
 from fastlloyd.reports.run_result import NAMES, PAGE
 from fastlloyd.reports.stored_files import StoredFiles
 from fastlloyd.reports.telling import suggestions
@@ -243,3 +248,19 @@ def test_a_study_shows_who_took_part_in_which_round() -> None:
 def test_where_the_server_adds_the_noise_the_page_is_not_for_publication() -> None:
     text = " ".join(Seen(federated(TrustMode.SERVER_NOISE)).text.split())
     assert text.split("fastlloyd", 1)[1].lstrip().startswith("NOT FOR PUBLICATION.")
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("relation", NeighboringRelation)
+def test_odds_about_values_are_those_of_a_removal_and_an_addition(
+    epsilon: float, relation: NeighboringRelation
+) -> None:
+    contents = random_result(2, 3, epsilon=epsilon, neighboring_relation=relation).files()
+    stated = json.loads(contents["privacy.json"])
+    view = View.of(StoredFiles(Path("result"), contents)).run
+    if relation is NeighboringRelation.REPLACE_ONE:
+        assert view.right_about_values is None
+        assert view.right_on_average == math.ceil(100 * NormalDist().cdf(stated["mu"] / 2))
+    else:
+        assert view.right_about_values == math.ceil(100 * NormalDist().cdf(stated["mu"]))
+        assert view.right_about_values > view.right_on_average
