@@ -16,11 +16,10 @@ from fastlloyd.federation.ledger import Account, finite
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.uncertainty import FEW, Status
 from fastlloyd.reports.accounts import Total, condition
-from fastlloyd.reports.page.cards import spaced
 from fastlloyd.reports.page.document import document, warnings
 from fastlloyd.reports.page.privacy import listed
 from fastlloyd.reports.page.run_view import RunView
-from fastlloyd.reports.page.words import breakable
+from fastlloyd.reports.page.words import breakable, spaced
 from fastlloyd.reports.registry import PEOPLE, PeopleFacts, bounds_from, check_private, noise_from
 from fastlloyd.reports.run_result import BOUNDS, EXACT, MECHANISM, PLAN, PRIVACY
 from fastlloyd.reports.stored_files import StoredFiles
