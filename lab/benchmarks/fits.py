@@ -13,9 +13,9 @@ from benchmarks.rivals import SHAPE, mixture
 from benchmarks.sides import Array
 from benchmarks.timing import Spent, in_turn, spent
 from fastlloyd import FastLloyd, MomentLloyd
-from fastlloyd.clustering.compiled.jit import WORTH_COMPILING, pays
+from fastlloyd.base.compiling import is_compiled
+from fastlloyd.base.jit import WORTH_COMPILING, pays
 from fastlloyd.clustering.compiled.public_kmeans import add_centroids, lloyd_steps
-from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import NoisyResultWarning
 
 SHAPES = [

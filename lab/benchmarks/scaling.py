@@ -14,7 +14,8 @@ from benchmarks.rivals import mixture
 from benchmarks.sides import fastlloyd_kernel
 from benchmarks.timing import in_turn, spent
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.clustering.parallel import is_compiled, one_blas_thread
+from fastlloyd.base.compiling import is_compiled
+from fastlloyd.clustering.parallel import one_blas_thread
 from fastlloyd.reports.figures import new_figure, to_png
 
 PICTURE = Path(__file__).parents[2] / "docs" / "results" / "images" / "scaling.png"

@@ -14,7 +14,7 @@ import pytest
 import campaign_page
 from clipping_cases import LONGEST, compiled, hardest
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.parallel import is_compiled
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.mechanisms.queries.clipping import clip
 
 pytestmark = pytest.mark.campaign

@@ -12,8 +12,8 @@ from unittest import mock
 import pytest
 
 import fastlloyd
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.clustering import domain, kernels, parallel
-from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.mechanisms.queries import nearest
 
 _PACKAGE = str(Path(fastlloyd.__file__).parent)

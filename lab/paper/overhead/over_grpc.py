@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.network_parties import VolatileClient, VolatileServer
 from benchmarks.network_run import self_signed
-from fastlloyd.clustering.parallel import is_compiled
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.federation.transport.grpc.client import GrpcClient
 from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from fastlloyd.clustering.parallel import is_compiled
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.federation.transport.mpi import load_mpi, serve, take_part
 from paper.overhead.cases import Measured, Part
 from paper.overhead.parties import Stopwatch, Times

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray, fixed
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.base.names import listing
 from fastlloyd.clustering.bound_checks import UNUSABLE_BOUNDS, _check_bounds, _check_steps, _floats
 from fastlloyd.clustering.gridding import (
@@ -31,7 +32,7 @@ from fastlloyd.clustering.gridding import (
     is_by_feature,
 )
 from fastlloyd.clustering.outside import OutsideMarks
-from fastlloyd.clustering.parallel import is_compiled, over_spans
+from fastlloyd.clustering.parallel import over_spans
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.records.declared import ANOTHER_ORDER
 from fastlloyd.records.in_memory import matrix, names_of, taken_over

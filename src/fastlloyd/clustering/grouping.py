@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import GridArray, IntArray
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.clustering.gridding import is_by_feature
-from fastlloyd.clustering.parallel import is_compiled, over_spans
+from fastlloyd.clustering.parallel import over_spans
 
 Keys = NDArray[np.uint16]
 

@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.clustering.filter import Exact, Labels, Nearest, decide, relative_error
 from fastlloyd.clustering.gridding import is_by_feature
 from fastlloyd.clustering.parallel import (
     LEAST_RECORDS,
     NUMPY_STEPS,
-    is_compiled,
     over_spans,
     sum_over_spans,
 )

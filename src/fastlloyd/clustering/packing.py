@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.base.randomness import PublicSeed, PublicStream, Spans
 from fastlloyd.clustering.domain import Domain, finest_bits
-from fastlloyd.clustering.parallel import is_compiled
 
 ATTEMPTS = 100  # "after 100 repeated attempts"
 BLOCK_WORDS = 1 << 12  # drawn at once: 32 KiB

@@ -1,11 +1,10 @@
-"""Threads that share spans of the records, and the decision to use compiled code.
+"""Threads that share spans of the records.
 
-Compiled code needs the extra `fast`, and must be worth loading. The threads are Python's, because
-compiled code, NumPy and BLAS run without the interpreter's lock. Spans give exact integers, which
-can be added up in any order. So neither the number of threads nor their order changes a result.
+The threads are Python's, because compiled code, NumPy and BLAS run without the interpreter's lock.
+Spans give exact integers, which can be added up in any order. So neither the number of threads nor
+their order changes a result.
 """
 
-import gc
 import os
 import re
 from _thread import start_new_thread
@@ -22,10 +21,8 @@ from numpy.typing import NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.compiling import is_compiled
 
-# A step is a coordinate of a record beside one of a centroid: well below a nanosecond in compiled
-# code, and several without.
-WORTH_LOADING = 1 << 24
 # a quarter of a millisecond, and twice as many by BLAS: threads need a tenth to begin and to end
 WORTH_THREADS = 1 << 23
 # from here on, threads take more than one piece each, lest one waits for another
@@ -42,19 +39,6 @@ MOST_STEPS = 1 << 30  # in a span in any case: some tenths of a second
 MOST_RECORDS = 1 << 25  # as well, so that sums of theirs stay below 2**53 in float64
 
 _T = TypeVar("_T")
-
-
-def is_compiled(steps: int) -> bool:
-    """Return whether a computation of `steps` steps uses compiled code. If so, the code is loaded.
-
-    Loading takes about half a second, and compiling some seconds more if there is no copy on disk.
-    So the code is loaded once the process has spent about that much time without it, or is about
-    to. From then on all computations use it. The results are the same integers either way.
-    """
-    if _state.loaded:
-        return True
-    _state.steps += steps
-    return _state.steps >= WORTH_LOADING and _can_be_loaded()
 
 
 def over_spans(
@@ -267,13 +251,9 @@ def one_blas_thread() -> AbstractContextManager[None]:
 class _state:  # noqa: N801 - a place for what is true of this process
     """State of this process.
 
-    loaded : whether compiled code is loaded.
-    steps : number of steps that were computed without compiled code.
     reading : number of threads that read files ahead.
     """
 
-    loaded = False
-    steps = 0
     reading = 0
 
 
@@ -307,23 +287,3 @@ def reading_ahead() -> Iterator[None]:
         yield
     finally:
         _state.reading -= 1
-
-
-@cache
-def _can_be_loaded() -> bool:
-    """Load compiled code. Return False without the extra, or if Numba cannot be imported.
-
-    Numba fails, for example, if NumPy is too new, or if the process may not make code.
-    """
-    if not extras.is_installed("fast"):
-        return False
-    collects = gc.isenabled()
-    # modules are no garbage, and to look for some takes a fifth of the time of their loading
-    gc.disable()
-    try:
-        # for which other threads wait: numba imports itself in circles
-        _state.loaded = extras.optional("fastlloyd.clustering.compiled.jit") is not None
-    finally:
-        if collects:
-            gc.enable()
-    return _state.loaded

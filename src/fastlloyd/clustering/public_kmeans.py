@@ -13,8 +13,9 @@ from functools import cached_property, partial
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.base.randomness import Draws
-from fastlloyd.clustering.parallel import is_compiled, n_threads, work_together
+from fastlloyd.clustering.parallel import n_threads, work_together
 from fastlloyd.errors import LocalProtocolError
 
 BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64
@@ -121,7 +122,7 @@ def _is_compiled(steps: int) -> bool:
     """Return whether compiled code makes `steps` steps of a k-means."""
     if not is_compiled(steps // BLAS_STEPS):
         return False
-    from fastlloyd.clustering.compiled.jit import pays
+    from fastlloyd.base.jit import pays
     from fastlloyd.clustering.compiled.public_kmeans import add_centroids, lloyd_steps
 
     return pays(steps, add_centroids, lloyd_steps)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base import compiling
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import filter as proposed
-from fastlloyd.clustering import kernels, parallel, reference
+from fastlloyd.clustering import kernels, reference
 from fastlloyd.clustering.domain import finest_bits
 from fastlloyd.clustering.filter import Nearest, relative_error
 
@@ -21,7 +22,7 @@ numba = pytest.importorskip("numba")
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
-    assert parallel.is_compiled(1 << 40)
+    assert compiling.is_compiled(1 << 40)
 
 
 def labelled(

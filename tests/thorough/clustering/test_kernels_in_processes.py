@@ -12,11 +12,12 @@ def test_compiled_code_is_loaded_only_where_it_is_repaid() -> None:
     pytest.importorskip("numba")
     program = """
 import gc, sys, numpy as np
-from fastlloyd.clustering import kernels, parallel
+from fastlloyd.base import compiling
+from fastlloyd.clustering import kernels
 X = np.zeros((1000, 2), dtype=np.int32)
 kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
 assert "numba" not in sys.modules
-parallel.WORTH_LOADING = 6000
+compiling.WORTH_LOADING = 6000
 kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
 assert "numba" in sys.modules
 assert gc.isenabled()
@@ -52,9 +53,10 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import numpy as np
-from fastlloyd.clustering import kernels, parallel
+from fastlloyd.base import compiling
+from fastlloyd.clustering import kernels
 
-parallel.WORTH_LOADING = 0
+compiling.WORTH_LOADING = 0
 X = np.random.default_rng(0).integers(-1000, 1000, (20000, 8))
 together = Barrier(8)
 
@@ -79,12 +81,13 @@ def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
     pytest.importorskip("numba")
     program = """
 import numpy as np
+from fastlloyd.base import compiling
 from fastlloyd.clustering import filter, kernels, parallel
 from fastlloyd.mechanisms.queries import nearest
 nearest.RECORDS_PER_SUM = 1
 kernels.is_compiled = lambda _: True
 parallel.WORTH_THREADS = parallel.LEAST_RECORDS = 1
-assert parallel.is_compiled(1 << 40)
+assert compiling.is_compiled(1 << 40)
 generator = np.random.default_rng(0)
 for by_feature, keyed, turned in ((False, 0, 0), (False, 0, 99), (True, 0, 0), (True, 8, 0)):
     kernels.is_by_feature, kernels.KEYED_FEATURES, filter.TURNED_CLUSTERS = lambda _: by_feature, keyed, turned

@@ -14,9 +14,10 @@ def test_ctrl_c_ends_a_long_computation_soon() -> None:
 import os, signal, threading, time
 os.environ["OMP_NUM_THREADS"] = "2"
 import numpy as np
+from fastlloyd.base import compiling
 from fastlloyd.clustering import kernels, parallel
 
-assert parallel.is_compiled(1 << 40)
+assert compiling.is_compiled(1 << 40)
 rng = np.random.default_rng(0)
 X = np.asfortranarray(rng.integers(-1000, 1000, (1 << 20, 16), dtype=np.int32))
 C = rng.integers(-1000, 1000, (1 << 16, 16))

@@ -60,10 +60,11 @@ def test_processes_that_multiprocessing_forks_find_the_same(tmp_path: Any) -> No
 import multiprocessing, os, sys
 os.environ["OMP_NUM_THREADS"] = "2"
 import numpy as np
+from fastlloyd.base import compiling
 from fastlloyd.clustering import kernels, parallel
 
 parallel.WORTH_THREADS = 1
-assert parallel.is_compiled(1 << 40)
+assert compiling.is_compiled(1 << 40)
 
 def found(d):
     X = np.random.default_rng(0).integers(-99, 100, (5000, d), dtype=np.int32)
@@ -82,6 +83,7 @@ if __name__ == "__main__":
 
 def test_where_no_thread_can_be_started_the_caller_works_alone() -> None:
     program = """
+from fastlloyd.base import compiling
 from fastlloyd.clustering import parallel
 
 def refused(*_):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fastlloyd.base.arrays import RealArray
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.outside import OutsideMarks
-from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, arrow_numbers, open_records, read_table
 from fastlloyd.records.reader import BLOCK_CELLS

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.base.sealed_toml import canonical
 from fastlloyd.clustering.bound_checks import UNUSABLE_BOUNDS
 from fastlloyd.clustering.domain import EXACT_BITS, Domain, Scaling
-from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError, PlanError
 
 UGLY = [

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.clustering import domain, gridding, parallel
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.outside import Clipped, OutsideMarks
-from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
 from fastlloyd.records.table import ColumnBlock, numbered
 

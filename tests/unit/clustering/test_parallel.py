@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 pytest.importorskip("numba", reason="compiled code is not installed: the extra `fast`")
 
+from fastlloyd.base import compiling
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels, parallel, reference
 from fastlloyd.clustering.parallel import over_spans, sum_over_spans, work_together
 
-assert parallel.is_compiled(1 << 40)
+assert compiling.is_compiled(1 << 40)
 
 
 @pytest.fixture(params=["1", "2", "5"])

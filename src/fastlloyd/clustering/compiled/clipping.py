@@ -8,7 +8,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.clustering.compiled.jit import (
+from fastlloyd.base.jit import (
     INTEGER,
     LABELS,
     REAL,

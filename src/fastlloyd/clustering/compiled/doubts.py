@@ -12,8 +12,7 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.clustering.compiled.distances import VECTORS, Width, whole
-from fastlloyd.clustering.compiled.jit import (
+from fastlloyd.base.jit import (
     INTEGER,
     LABELS,
     REAL,
@@ -27,6 +26,7 @@ from fastlloyd.clustering.compiled.jit import (
     kernel_by_width,
     read,
 )
+from fastlloyd.clustering.compiled.distances import VECTORS, Width, whole
 
 # records that are worked on together, of up to 4 features, 8, or more
 ASIDE = {4: 512, 8: 512, 9: 128}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from fastlloyd.clustering.compiled.jit import (
+from fastlloyd.base.jit import (
     INTEGER,
     LABELS,
     REAL,

@@ -12,7 +12,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.jit import (
+from fastlloyd.base.jit import (
     INTEGER,
     REAL,
     RECORDS,

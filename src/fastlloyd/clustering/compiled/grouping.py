@@ -5,7 +5,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.compiled.jit import Points, kernel, read
+from fastlloyd.base.jit import Points, kernel, read
 
 
 @kernel(types.void(read(types.int32, 1), read(types.uint16, 1), types.int64[::1], types.int32[::1]))

@@ -13,15 +13,7 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.distances import (
-    WIDTHS,
-    Width,
-    columns,
-    least_keys,
-    load_features,
-    whole,
-)
-from fastlloyd.clustering.compiled.jit import (
+from fastlloyd.base.jit import (
     CENTROIDS,
     INTEGER,
     LABELS,
@@ -31,6 +23,14 @@ from fastlloyd.clustering.compiled.jit import (
     Points,
     helper,
     kernel_by_width,
+)
+from fastlloyd.clustering.compiled.distances import (
+    WIDTHS,
+    Width,
+    columns,
+    least_keys,
+    load_features,
+    whole,
 )
 
 SIZE = 16  # of a group: numbers that fill one or two vectors

@@ -5,7 +5,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.jit import INTEGER, REAL, TABLE, helper, kernel, read
+from fastlloyd.base.jit import INTEGER, REAL, TABLE, helper, kernel, read
 
 
 @kernel(INTEGER(read(types.uint64, 1), read(INTEGER, 1), TABLE, INTEGER, INTEGER, REAL))

@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.jit import (
+from fastlloyd.base.jit import (
     INTEGER,
     REAL,
     REALS,

@@ -8,8 +8,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.distances import feature_keys
-from fastlloyd.clustering.compiled.jit import (
+from fastlloyd.base.jit import (
     CENTROIDS,
     INTEGER,
     REAL,
@@ -20,6 +19,7 @@ from fastlloyd.clustering.compiled.jit import (
     kernel,
     read,
 )
+from fastlloyd.clustering.compiled.distances import feature_keys
 
 _Unsigned = NDArray[np.uint32]  # labels of which the compiler need not expect that one is negative
 # of sums: neighbouring records of one cluster go to different ones, so that none waits for the

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
+from fastlloyd.base.compiling import is_compiled
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.filter import Labels
-from fastlloyd.clustering.parallel import is_compiled, sum_over_spans
+from fastlloyd.clustering.parallel import sum_over_spans
 from fastlloyd.clustering.sums import ClusterSums
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.clipping import check_units, clip, clipped_offsets

@@ -9,8 +9,8 @@ import pytest
 
 import query_reference as reference
 from clipping_cases import LONGEST, compiled, hardest, multiplied
+from fastlloyd.base import compiling
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering import parallel
 from fastlloyd.mechanisms.queries import clipping, nearest
 
 numba = pytest.importorskip("numba")
@@ -20,7 +20,7 @@ UNITS = [2, 6, 2**13, 2**16 - 2, 2**16]
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> None:
-    assert parallel.is_compiled(1 << 40)
+    assert compiling.is_compiled(1 << 40)
 
 
 def many_lengths() -> IntArray:

@@ -5,8 +5,9 @@ are decided among all.
 import numpy as np
 import pytest
 
+from fastlloyd.base import compiling
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering import kernels, parallel
+from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import finest_bits
 from fastlloyd.clustering.filter import Exact, Labels, decide, relative_error
 from paths import path_of
@@ -17,7 +18,7 @@ SIZE = 16
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
-    assert parallel.is_compiled(1 << 40)
+    assert compiling.is_compiled(1 << 40)
 
 
 def labelled(

@@ -9,9 +9,9 @@ import pytest
 
 import moment_situations as situations
 import query_reference as reference
+from fastlloyd.base.compiling import WORTH_LOADING, is_compiled
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.clustering.parallel import WORTH_LOADING, is_compiled
 from fastlloyd.dp.accountant import Accountant
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise

@@ -9,11 +9,12 @@ import pytest
 
 PROGRAM = """
 import numpy as np
+from fastlloyd.base import compiling
 from fastlloyd.clustering import kernels, parallel, reference
-parallel.WORTH_LOADING = 0
+compiling.WORTH_LOADING = 0
 generator = np.random.default_rng(0)
 X, C = generator.integers(-9, 9, (20, 3)).astype(np.int32), generator.integers(-9, 9, (4, 3))
-assert not parallel.is_compiled(1 << 40)
+assert not compiling.is_compiled(1 << 40)
 for found, expected in zip(kernels.cluster_statistics(X, C, 50), reference.cluster_statistics(X, C, 50)):
     assert (found == expected).all()
 """
@@ -66,9 +67,7 @@ def test_whatever_an_accelerator_raises_when_it_is_imported_is_noted_once_and_do
     notes = done.stderr.splitlines()
     kind = error.partition("(")[0].replace("OSError", "PermissionError")
     assert len(notes) == 2
-    for name, said in zip(
-        ("fastlloyd.clustering.compiled.jit", "threadpoolctl"), notes, strict=True
-    ):
+    for name, said in zip(("fastlloyd.base.jit", "threadpoolctl"), notes, strict=True):
         assert said.startswith(f"{name} is not used (")
         assert kind in said
 
@@ -183,7 +182,7 @@ def test_machine_code_on_disk_is_renewed_when_any_file_of_compiled_functions_cha
 ) -> None:
     """Functions call others in other files, of which numba knows nothing."""
     pytest.importorskip("numba")
-    from fastlloyd.clustering.compiled import jit
+    from fastlloyd.base import jit
 
     (tmp_path / "jit.py").write_text(
         Path(jit.__file__).read_text(encoding="utf-8"), encoding="utf-8"
@@ -267,11 +266,11 @@ def test_many_small_computations_load_compiled_code_as_one_large_one_does() -> N
     pytest.importorskip("numba")
     program = """
 import sys
-from fastlloyd.clustering import parallel
-parallel.WORTH_LOADING = 100
+from fastlloyd.base import compiling
+compiling.WORTH_LOADING = 100
 loaded = []
 for _ in range(5):
-    parallel.is_compiled(30)
+    compiling.is_compiled(30)
     loaded.append("numba" in sys.modules)
 assert loaded == [False, False, False, True, True], loaded
 """
@@ -282,7 +281,7 @@ def test_what_other_code_can_do_is_compiled_when_that_has_paid() -> None:
     pytest.importorskip("numba")
     program = """
 import numba
-from fastlloyd.clustering.compiled.jit import INTEGER, WORTH_COMPILING, kernel, pays
+from fastlloyd.base.jit import INTEGER, WORTH_COMPILING, kernel, pays
 
 @kernel(INTEGER(INTEGER))
 def double(n):
@@ -302,7 +301,7 @@ def test_what_is_on_disk_is_used_at_once(tmp_path: Path) -> None:
     cache = f"import numba; numba.config.CACHE_DIR = {str(tmp_path)!r}"
     program = f"""
 {cache}
-from fastlloyd.clustering.compiled.jit import pays
+from fastlloyd.base.jit import pays
 from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of, room_for_choice, row_blocks_of, squares_of
 assert pays(0, add_centroids) == EXPECTED
 import numpy as np

@@ -138,7 +138,7 @@ class _Kernel:
     ) -> None:
         # names the files of its machine code, of which numba by itself asks only whether the
         # function's own file has changed
-        function.__qualname__ += f"_{_sources()}"
+        function.__qualname__ += f"_{_sources(Path(function.__code__.co_filename).parent)}"
         self._function, self._signatures = function, list(signatures)
         self._options: dict[str, Any] = {
             "nogil": True,
@@ -185,8 +185,8 @@ def _announce() -> None:
 
 
 @cache
-def _sources() -> str:
-    """Return a digest of compiler, processor, and the files in this folder.
+def _sources(folder: Path) -> str:
+    """Return a digest of compiler, processor, this file and the files in a folder of kernels.
 
     Functions of these files call each other. A program that is packed into one file may have no
     files.
@@ -194,7 +194,7 @@ def _sources() -> str:
     compiler = (
         f"{numba.__version__} {sys.implementation.cache_tag} {get_host_cpu_name()}\n".encode()
     )
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    files = [path for path in (Path(__file__), *sorted(folder.glob("*.py"))) if path.is_file()]
     return sha256(b"".join([compiler, *(file.read_bytes() for file in files)])).hexdigest()[:12]
 
 
