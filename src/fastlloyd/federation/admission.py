@@ -51,7 +51,8 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     rows_are : name of the unit (such as patient) if each record is a different person, or None if
         not stated.
     is_new : whether the owner confirms that no run on these records was counted before.
-    is_new_unit : whether the owner confirms that no run on persons of this unit was counted before.
+    is_new_unit : whether the owner confirms that no earlier run on the data set protected persons
+        of this unit.
 
     Raises BudgetError for an invalid name.
     """
@@ -239,8 +240,8 @@ def _lifting(limit: Limit, asked: Neighbours) -> str:
 
 
 def outlook(history: History, dataset: str, plan: Plan) -> str:
-    """Return sentences for the owner of a data set: how much earlier runs on it spent, and how much
-    they spend together with this plan's run.
+    """Return sentences for the owner of a data set: the budget that earlier runs on it spent, and
+    the total with this plan's run.
     """
     cost = plan_cost(plan)
     speaks_of = _of_plan(history, dataset, cost)
@@ -280,8 +281,9 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
 def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
     """Return the neighbours of the account that matters most for the run of a plan.
 
-    For a plan that protects persons, these are the neighbours that an existing limit for the plan's
-    unit names, or the plan's own neighbours. For a plan that protects records, return None.
+    For a plan that protects persons, these are the neighbours of the limit for the plan's unit, or
+    the plan's own neighbours if there is no such limit. For a plan that protects records, return
+    None.
     """
     if not isinstance(cost, PersonRunCost):
         return None

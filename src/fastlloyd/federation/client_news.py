@@ -91,8 +91,8 @@ def _news_of_runs(ledger: History, client: History, identity: bytes) -> Iterator
 
 
 def _position_seen(ledger: History, client: Store) -> Iterator[Event]:
-    """Yield the event with the position of the client's store, if the ledger does not have this
-    position.
+    """Yield an event with the position of the client's store, if this position is new to the
+    ledger.
 
     Raises StateError if the ledger remembers a longer store, or other events in it.
     """

@@ -54,7 +54,7 @@ def deal(
 ) -> list[Records]:
     """Return the records of each client, in the order of the plan.
 
-    The parts are never in memory together: one pass over the records answers a query for all
+    The clients' records are never all in memory: one pass over the file answers a query for all
     clients.
 
     random_bytes : source of the key. Only tests and studies pass another one.
@@ -127,8 +127,8 @@ def _deal_of(plan: Plan, random_bytes: RandomBytes) -> RandomAssignment:
 
 
 def _checked(plan: Plan, n: int, parts: Sequence[Records]) -> list[Records]:
-    """Return `parts` if there are at most n_records together, and no client exceeds its cap. Raises
-    DataError otherwise.
+    """Return `parts`, the records of each client. Raises DataError if there are more than n_records
+    together, or if a client exceeds its cap.
 
     n : number of records, or persons, of all clients together.
     """
@@ -206,7 +206,7 @@ class _DealtRecords:
 
 
 class _SharedPasses:
-    """Answers of all clients to the last query, from one pass."""
+    """Answers of all clients to the latest query. One pass over the records gives all of them."""
 
     def __init__(self, dealt: _Dealt) -> None:
         self.dealt = dealt
@@ -214,8 +214,8 @@ class _SharedPasses:
         self._answers: list[IntArray] = []
 
     def answers(self, query: Query) -> list[IntArray]:
-        """Return the answer of each client. The answers are kept, because the other clients ask the
-        same query in the round.
+        """Return the answer of each client. The answers are kept until the next query, because each
+        client of the simulation asks this one.
         """
         if self._asked != (query.question, query.digest):
             self._answers, self._asked = self.dealt.answers(query), (query.question, query.digest)

@@ -13,8 +13,8 @@ from fastlloyd.federation.store.noted import DataFiles
 
 
 def earlier_use(history: History, files: DataFiles | None, cost: PlannedCost) -> str | None:
-    """Return a sentence on the earlier runs on these files, whatever data set names they have, or
-    None without such a run.
+    """Return a sentence on the earlier runs on these files, under any data set name. Return None if
+    there were none.
 
     history : history of the whole ledger, before the new run.
     files : files of the new run, or None if they are unknown.

@@ -1,9 +1,9 @@
-"""Fingerprints of records, which tell whether records are exactly those of an earlier run.
+"""Fingerprints of records. They show whether a run uses exactly the records of an earlier run.
 
 The key of the hash never leaves the file of fingerprints (`fingerprint_file`). The fingerprint does
-not depend on the order of the records or columns, or on the sizes of blocks. It only tells equal
-from unequal. One changed bit gives another fingerprint, so an owner who changes a bit of the
-records is not found out.
+not depend on the order of the records or columns, or on the sizes of blocks. It only shows whether
+records are equal. If one bit changes, the fingerprint differs, so it does not detect an owner who
+changes a bit in order to use the records again.
 """
 
 import hmac
@@ -59,8 +59,8 @@ class Fingerprint:
 
 
 class Lanes:
-    """Function that sums the lanes of records (`RecordsHash`), under derived keys. The derived keys
-    do not reveal the key of the hash.
+    """Function that adds up the four hash words (lanes) of records, which `RecordsHash` defines.
+    Its keys are derived from the key of the hash and do not reveal it.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Lanes:
     def __init__(
         self, key: bytes, order: Sequence[int], label: bytes = _LABEL, n_words: int = 0
     ) -> None:
-        """Draw the keys of the lanes.
+        """Derive the keys of the lanes.
 
         n_words : number of words of a record in addition to its cells.
         """
@@ -163,7 +163,8 @@ class RecordsHash:
         self.add_sums(self.lanes(block), len(block))
 
     def add_sums(self, sums: Words, n: int) -> None:
-        """Add `n` records whose `lanes` were summed elsewhere."""
+        """Add `n` records, given the sums of their lanes (`Lanes`), which were computed elsewhere.
+        """
         self._sums += sums
         self._n += n
 

@@ -69,7 +69,7 @@ class KnownRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @classmethod
     def of(cls, run_id: bytes, dataset: str, fingerprint: Fingerprint) -> "KnownRun":
-        """Return the entry of a run.
+        """Return the entry for a run.
 
         run_id : id of the run in the ledger.
         """
@@ -128,7 +128,7 @@ class Fingerprints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Raise StateError unless the run was begun with exactly these records and persons.
 
         run_id : id of the run in the ledger.
-        shown : the run's own id, for the message.
+        shown : id of the run in its plan, for the message.
         """
         found = next((each for each in self.runs if each.run == run_id.hex()), None)
         begun = None if found is None else found.fingerprint
@@ -231,8 +231,7 @@ class FingerprintFile:
             return file.read(MAX_BYTES + 1)
 
     def check(self) -> Fingerprints | None:
-        """Return the content as `read` does. Also raises StateError if the file could not be
-        written.
+        """Return the content as `read` does. Raises StateError also if the file cannot be written.
         """
         folder = self.path.parent
         if not folder.is_dir():
@@ -276,7 +275,9 @@ class FingerprintFile:
         return replace(found, runs=(*found.runs, *lost))
 
     def opened(self, runs: Mapping[bytes, str], *, are_lost: bool = False) -> Fingerprints:
-        """Return the content as `complete` does, durably; the file is made if there is none."""
+        """Return the content as `complete` does, and make it durable. If there is no file, make
+        one.
+        """
         self.check()
         with self._alone():
             known = self.complete(runs, are_lost=are_lost) or Fingerprints.new()
@@ -315,7 +316,9 @@ class FingerprintFile:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lock the file, and turn errors of the disk into a StateError."""
+        """Context in which the process has the file to itself. Errors of the disk become a
+        StateError.
+        """
         try:
             lock = Lock(self.path, PATIENCE)
         except InUseError:

@@ -1,12 +1,11 @@
 """Ledger of one holder of records: one file that counts every run on these records, however the run
 was begun.
 
-A run that the holder does without other organisations is charged as a whole, before its first noise
-is drawn. Exchanges whose noise was not drawn may be refunded later. A run that a client joins is
-reserved in the ledger before it is in the client's store. It ends in the ledger after it has ended
-in the store. The store contains the charge of each exchange. So even if a process is killed, the
-ledger counts no less than was answered. Each step locks the file for a short time, and other
-processes wait.
+A run without other organisations is charged as a whole, before its first noise is drawn. Rounds
+whose noise was not drawn may be refunded later. A run that a client joins is reserved in the ledger
+before it is in the client's store. It ends in the ledger after it has ended in the store. The store
+contains the charge of each round. So even if a process is killed, the ledger counts no less than
+was answered. Each step locks the file for a short time, and other processes wait.
 """
 
 import os
@@ -295,7 +294,7 @@ class HoldersLedger:
     ) -> Iterator[Charge]:
         """Charge a whole run to a data set, durably, and run the block, which draws the noise.
 
-        If the block fails, the rounds that it did not announce to the charge are refunded.
+        If the block fails, the rounds for which it did not call `Charge.drawing` are refunded.
 
         stages : cost of the run's one stage, or the largest cost of each of its two stages.
         by : name of the caller, in one word.
@@ -344,10 +343,10 @@ class HoldersLedger:
             raise
 
     def rehearsed(self, dataset: DataSet, *stages: PlannedCost, by: str) -> list[Account]:
-        """Return the accounts of a data set (`ledger.Account`) as they would be after a run of
-        these costs. Nothing is written.
+        """Return the accounts of a data set (`ledger.Account`) as they would be after a run with
+        these stages. Nothing is written.
 
-        Parameters and errors are those of `charged`.
+        The parameters and errors are those of `charged`.
         """
         cost = together(*stages)
         history = self.history()
@@ -383,7 +382,7 @@ class HoldersLedger:
         return Counted(self.path, store.began or 0, store.history.n_runs)
 
     def _tell(self, store: Store, dataset: str) -> None:
-        """Tell the holder, once, that several spellings of a name mean one data set."""
+        """Tell the holder, once, that several spellings of a name belong to one data set."""
         if spellings := store.history.untold(dataset):
             self._say(
                 f"Note: {listing(spellings)} are one data set: all epsilon spent on it is added"
@@ -404,7 +403,8 @@ class HoldersLedger:
 
         dataset : data set that the run is charged to.
         client : store of the client.
-        reserved : event that the client's store will get next, or None if it has the run already.
+        reserved : event that reserves the run, which the client's store gets next, or None if the
+            store already has the run.
         run_id : id of the run.
         before : function that is called with `History.counted` before a new run is counted, if
             nothing else refuses the run.

@@ -1,7 +1,7 @@
 """Budget spent on each data set, and the budget that its limits leave.
 
 The costs of all runs on one data set are added up. An open run counts with everything that it
-reserved, an ended one with the exchanges that were charged. `spending.py` adds up and compares the
+reserved, an ended one with the rounds that were charged. `spending.py` adds up and compares the
 total with a limit. `admission.py` decides whether one more run may begin. `holder.py` writes the
 charges.
 
@@ -59,7 +59,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     otherwise : total cost of the runs for the same unit, under the other neighbouring relation.
     first_run : cost that the first run reserved, for these neighbours. If the limit names no
         neighbours, the cost is for records under the relation of the first run.
-    first_limit : limit in force before the first run, if no later one was larger, or None.
+    first_limit : limit in force before the first run. None if there was none, or if a later limit
+        was larger.
     proviso : reason why the runs together may exceed that limit if they were chosen from results,
         or None if they cannot.
     """
@@ -141,7 +142,7 @@ def run_cost(
     is_federated: bool = False,
     rows_are: str | None = None,
 ) -> PlannedCost:
-    """Return the exact cost of each exchange of a mechanism. Together they cost at most the
+    """Return the exact cost of each round of a mechanism. Together they cost at most the
     guarantee that the mechanism states.
 
     distance : tau of the plan (`Plan.distance`), or 0.
@@ -204,7 +205,9 @@ def stage_costs(planned: TwoStages, rows_are: str | None = None) -> tuple[Planne
 
 
 def together(first: PlannedCost, *later: PlannedCost) -> PlannedCost:
-    """Return the cost of several stages as one run. All stages must have the same neighbours."""
+    """Return several stages as one run, with the costs of all their rounds. All stages must have
+    the same neighbours.
+    """
     for cost in later:
         first = msgspec.structs.replace(
             first,
@@ -216,7 +219,7 @@ def together(first: PlannedCost, *later: PlannedCost) -> PlannedCost:
 
 
 def plan_cost(plan: Plan, rows_are: str | None = None) -> PlannedCost:
-    """Return the cost of each exchange of a federated run.
+    """Return the cost of each round of a federated run.
 
     rows_are : as in `run_cost`.
 
@@ -363,14 +366,14 @@ the number of its answers.
 
 
 def counted_of(runs: Iterable[Run]) -> list[Counted]:
-    """Return, for each of these runs, its cost and the indices of its exchanges that now count as
+    """Return, for each of these runs, its cost and the indices of its rounds that now count as
     spent.
     """
     return [(run.reserved.cost, run.counted) for run in runs if run.reserved is not None]
 
 
 def counted_on(history: History, dataset: str) -> list[Counted]:
-    """Return, for each run on a data set, its cost and the exchanges that now count as spent. Runs
+    """Return, for each run on a data set, its cost and the rounds that now count as spent. Runs
     are in the order in which they began; equal runs that are counted together come last.
     """
     rest = [each for each in history.rest if each.dataset == same(dataset)]
@@ -378,7 +381,7 @@ def counted_on(history: History, dataset: str) -> list[Counted]:
 
 
 def _repeated(runs: AnyRepeated) -> Counted:
-    """Return the cost of one of several equal runs and, for each exchange, the number of runs that
+    """Return the cost of one of several equal runs and, for each round, the number of runs that
     count it.
     """
     cost = msgspec.structs.replace(runs.cost, distance=runs.times * runs.cost.distance)
@@ -386,7 +389,7 @@ def _repeated(runs: AnyRepeated) -> Counted:
 
 
 def whole(cost: PlannedCost) -> Counted:
-    """Return this cost with the indices of all exchanges, as they count when a run is reserved."""
+    """Return this cost with the indices of all rounds, as they count when a run is reserved."""
     return cost, range(1, len(cost.costs) + 1)
 
 
@@ -420,8 +423,8 @@ def finite(limit: Limit | None) -> Limit | None:
 def _kept(
     history: History, runs: Sequence[Run], limited: Limited, spent: Spending, first_run: Spending
 ) -> tuple[Limit | None, Proviso | None]:
-    """Return two things: the limit in force before the first run, if no later one was larger, and
-    the reason why runs chosen from results may exceed it. Either may be None.
+    """Return the limit in force before the first run, and the reason why runs chosen from results
+    may exceed it. The limit is None if a later one was larger. Either may be None.
 
     limited : data set (`names.same`) and neighbours of the account.
     spent : total cost of the runs.

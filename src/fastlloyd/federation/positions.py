@@ -49,7 +49,7 @@ class SignedPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
 
     @classmethod
     def of(cls, length: int, head: bytes, identity: Identity) -> Self:
-        """Return the position, signed with `identity`, the identity of the store's client."""
+        """Return a position signed by `identity`, the identity of the store's client."""
         return cls(length, head, identity.sign(_statement(length, head)))
 
     def check(self, signing_key: bytes) -> None:

@@ -1,15 +1,14 @@
-"""Total cost of exchanges, and its comparison with a limit: a filter, proven in
-docs/proofs/ledger.md.
+"""Total cost of rounds, and its comparison with a limit: a filter, proven in docs/proofs/ledger.md.
 
-An exchange is one question of a run and its noisy answer. The next run may be planned after a look
-at the answers so far. So it is not enough that a given list of runs adds up to at most (E, delta):
-the rule that admits runs must keep to the limit for any choice of runs. This rule does. Runs are
-admitted if
+A round is one query of a run and its noisy answer. (The names in the store call it an exchange.)
+The next run may be planned after a look at the answers so far. So it is not enough that a given
+list of runs adds up to at most (E, delta): the rule that admits runs must keep to the limit for any
+choice of runs. This rule does. Runs are admitted if
 
     all are pure, and their epsilons add up to at most E, or
     sum of mu^2 + sum of m(epsilon)^2 <= gdp_mu(E, delta - s)^2  and  (1 + e^E) sum of tau <= s.
 
-Here m(epsilon) is the mu of a Gaussian exchange that covers an epsilon-DP exchange
+Here m(epsilon) is the mu of a Gaussian round that covers an epsilon-DP round
 (`dp.gdp.pure_mu_squared`). tau is the distance of a run with rounded shares of noise from one with
 exact noise, and s = delta 2^-20. All numbers are rounded so that no cost is understated. The first
 run of a data set was chosen before there was any answer. So it alone may use up a limit: its exact
@@ -35,13 +34,13 @@ _LARGE = 1000  # at this epsilon no distance is small enough
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """Total cost of some exchanges, for given neighbours.
+    """Total cost of some rounds, for given neighbours.
 
-    mu_squared : sum of mu^2 of the exchanges with Gaussian noise, exact.
-    pure_epsilon : sum of epsilon of the exchanges with Laplace noise, exact.
-    pure_mu_squared : sum of m(epsilon)^2 of the exchanges with Laplace noise, rounded up.
+    mu_squared : sum of mu^2 of the rounds with Gaussian noise, exact.
+    pure_epsilon : sum of epsilon of the rounds with Laplace noise, exact.
+    pure_mu_squared : sum of m(epsilon)^2 of the rounds with Laplace noise, rounded up.
     distance : sum of tau of the runs.
-    n_unknown : number of exchanges whose cost has no bound.
+    n_unknown : number of rounds whose cost has no bound.
     delta : smallest delta of the plans with Gaussian noise, or 0 if there are none.
     """
 
@@ -58,9 +57,9 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         exchanges: Iterable[tuple[PlannedCost, Sequence[int] | Mapping[int, int]]],
         asked: Neighbours,
     ) -> "Spending":
-        """Return the total cost of exchanges of some runs.
+        """Return the total cost of rounds of some runs.
 
-        exchanges : for each run, its cost and the indices of the exchanges that count, from 1. A
+        exchanges : for each run, its cost and the indices of the rounds that count, from 1. A
             mapping from indices to numbers of answers stands for several equal runs.
         asked : neighbours for which the cost is computed.
         """
@@ -85,7 +84,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_pure(self) -> bool:
-        """Return whether all exchanges have Laplace noise."""
+        """Return whether all rounds have Laplace noise."""
         return not (self.mu_squared or self.distance or self.n_unknown)
 
     @property
@@ -137,7 +136,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         """Return the largest epsilon that a limit allows for each of `n_runs` more runs with
         Laplace noise, rounded down.
 
-        If an earlier exchange has other noise, the result is 0.
+        If an earlier round has other noise, the result is 0.
 
         epsilon : epsilon of the limit.
         """

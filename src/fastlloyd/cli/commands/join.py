@@ -407,7 +407,7 @@ class _Joining(NamedTuple):
         return outcome, connected.meter
 
     def _kept(self, party: "DurableClient") -> str:
-        """Return a sentence about a run that may continue: the number of exchanges
+        """Return a sentence about a run that may continue: the number of rounds
         charged so far.
         """
         n, of = party.charged

@@ -279,7 +279,7 @@ def limit(
 
 
 def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = False) -> None:
-    """Give up a run that a client or server will not continue. The budget of exchanges that were
+    """Give up a run that a client or server will not continue. The budget of rounds that were
     never charged becomes free again. The party never sends anything in this run again.
     """
     from fastlloyd.cli import ledgers

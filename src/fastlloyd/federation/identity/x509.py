@@ -38,7 +38,7 @@ _WITH_SHA2 = (
 
 
 def host_name(name: str) -> str:
-    """Return the host that stands for the party `name` in TLS."""
+    """Return the host name that identifies the party `name` in TLS."""
     return f"{name}.{DOMAIN}"
 
 
@@ -183,13 +183,13 @@ def _builder(
 
 
 def subject(name: str) -> x509.Name:
-    """Return the owner's name in the form of a subject."""
+    """Return a certificate's subject: an X.509 name with `name` as its common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def extensions(hosts: Sequence[str], signing_key: str) -> list[x509.Extension[x509.ExtensionType]]:
-    """Return the extensions of a certificate in this project's form: it is not an authority's, it
-    serves TLS on both sides, and it names hosts and signing key.
+    """Return the extensions of a certificate in this project's form: it is not an authority's,
+    servers and clients may use it for TLS, and it names hosts and signing key.
     """
     no = dict.fromkeys(
         (
@@ -315,9 +315,10 @@ def _for_what(certificate: x509.Certificate) -> str:
 
 
 def _by_whom(certificate: x509.Certificate) -> str:
-    """Return the fault in the kind of the certificate's signature, or "" if there is none.
+    """Return a fault in the kind of the certificate's signature, or in the identifier of its
+    issuer's key. Otherwise return "".
 
-    Only the authority's certificate can show whether the authority signed it.
+    Only the authority's certificate can show whether the authority made the signature.
     """
     algorithm = certificate.signature_algorithm_oid
     has_sha2 = algorithm in _WITH_SHA2 and isinstance(
@@ -339,10 +340,10 @@ def _by_whom(certificate: x509.Certificate) -> str:
 
 
 def _for_tls(certificate: x509.Certificate) -> str:
-    """Return a fault if OpenSSL cannot read the certificate, for example because of dates in names.
-    Otherwise return "".
+    """Return a fault if OpenSSL cannot read the certificate. Otherwise return "".
 
-    A server cannot listen if its TLS library rejects one certificate that the parser here reads.
+    OpenSSL rejects some certificates that the parser here reads, for example names that contain a
+    date value. A server with one such certificate could not listen.
     """
     try:
         _reader().load_verify_locations(cadata=certificate.public_bytes(Encoding.DER))

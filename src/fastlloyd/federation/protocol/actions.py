@@ -121,8 +121,8 @@ class Unfinished:
     different centroids.
 
     centroids : int64 (n_clusters, n_features), grid units, after the last round whose sum was
-        opened and whose parameters are known. They are in the order of the rounds, not in that of a
-        result.
+        opened and whose parameters are known. They have the order that they had during the rounds.
+        A result has another order.
     included : for each round up to that one, names of the clients in the sum, in the order of the
         plan.
     doubtful : as in `ClientResult`.

@@ -403,8 +403,8 @@ class ClientSession(Secret):
     def _take_again(self, message: Message, *, is_last: bool) -> None:
         """Handle a message of the server that was stored before a restart.
 
-        is_last : whether the message was stored last. A Broadcast stored last may never have been
-            opened. If its sum cannot be opened now, the run ends.
+        is_last : whether this is the last stored message. If it is a Broadcast, its sum may never
+            have been opened. If the sum cannot be opened now, the run ends.
         """
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(
             message, Abort

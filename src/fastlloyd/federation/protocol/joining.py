@@ -432,8 +432,8 @@ class Joining(Secret):
         return self._in_beginning(f"group-key of attempt {self._agreed.deal.attempt}")
 
     def _pair_secret(self, name: str) -> str:
-        """Return the name under which the pair secret with client `name` is stored, in this start
-        of the run.
+        """Return the name under which the pair secret with client `name` is stored. Each start of
+        the run has a name of its own.
         """
         return self._in_beginning(f"pair-secret with {name}")
 

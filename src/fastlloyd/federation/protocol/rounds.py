@@ -166,8 +166,7 @@ class ClientRounds:
         return self.state is not ClientState.SETTLING or is_asked
 
     def is_late(self, message: Message) -> bool:
-        """Return whether this message belongs to the phase before. Such a message changes
-        nothing.
+        """Return whether this message belongs to an earlier phase. Such a message changes nothing.
         """
         return isinstance(message, Deal | KeyBox)
 
@@ -288,8 +287,8 @@ class ClientRounds:
         return Proposal(self.number, salt, box, signature)
 
     def settle(self, parameters: Parameters) -> None:
-        """Continue from the parameters that the server relayed. Parameters accepted earlier are
-        never replaced.
+        """Continue from the parameters that the server relayed. Parameters that the client accepted
+        earlier are never replaced.
 
         Raises RemoteProtocolError if the parameters are not expected, not signed, or invalid.
         """

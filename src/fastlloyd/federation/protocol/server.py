@@ -145,7 +145,9 @@ class ServerSession:
 
     @property
     def may_ask_another(self) -> bool:
-        """Return whether another client in the last sum may be asked for parameters."""
+        """Return whether the server may ask another client in the last sum for parameters, because
+        one is late.
+        """
         return self.state is ServerState.SETTLING and self._opened.may_ask_another
 
     def receive(self, sender: str, message: Message) -> list[Action]:
@@ -282,7 +284,7 @@ class ServerSession:
         return [*map(Record, step.messages), *sends, *finish, *self._go_on(Deadline)]
 
     def _state_after(self, message: Message) -> ServerState:
-        """Return the state after a decision. Raises LocalProtocolError if the present state does
+        """Return the state after a decision. Raises LocalProtocolError if the current state does
         not allow the decision.
         """
         m, following = self.plan.mechanism, self._n_closed + 1

@@ -22,8 +22,8 @@ class ServerConfirming:
     roster : clients of the plan.
     attendance : clients that the server does not wait for.
     key_set : clients that share keys.
-    vouching : names of the clients in the last sum. Clients accept confirmations only from these
-        clients, so the server counts only these.
+    vouching : names of the clients in the last sum. Clients accept confirmations from no others, so
+        the server counts only theirs.
     confirmations : confirmation of each client, by name.
     relayed : message with the confirmations that the server sent, or None before.
     """
@@ -38,7 +38,7 @@ class ServerConfirming:
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Clients that have not confirmed, without those that are absent."""
+        """Clients that have neither confirmed nor are absent."""
         return self.attendance.unanswered(self.key_set.names, self.confirmations)
 
     def receive(self, sender: str, message: Confirmation) -> list[Step]:

@@ -33,8 +33,8 @@ class ServerJoining:
         return tuple(name for name in self.plan.names if name not in self.hellos)
 
     def receive(self, sender: str, message: Message) -> list[Step]:
-        """Store a client's Hello. Any other message is ignored: it belongs to an earlier start of
-        the run, and its sender missed the end.
+        """Store a client's Hello. Any other message is ignored: its sender missed that an earlier
+        start of the run has ended.
 
         Raises RemoteProtocolError if the Hello is invalid or names another client.
         """

@@ -72,13 +72,15 @@ class ServerRounds:
 
     @property
     def is_settling(self) -> bool:
-        """Return whether the server waits for the parameters that follow from the last sum."""
+        """Return whether the server waits for the parameters of the next query."""
         n, m = self.n_closed, self.plan.mechanism
         return n > 0 and n + 1 not in self.parameters and bool(m.travelling_bytes(n - 1))
 
     @property
     def may_ask_another(self) -> bool:
-        """Return whether another client in the last sum may be asked for parameters."""
+        """Return whether the server may ask another client in the last sum for parameters, because
+        one is late.
+        """
         most = min(self._quorum.max_turns, len(self.included[-1]) - 1) if self.included else 0
         return self.is_settling and self.turn < most
 
@@ -126,13 +128,13 @@ class ServerRounds:
 
     @property
     def _counted_on(self) -> tuple[tuple[str, ...], Container[str]]:
-        """Two groups of clients, to decide whether enough clients are left. The first contains the
-        clients that this round and all later rounds need. The second contains the clients that
-        count even if they have left.
+        """Return two groups of clients, which decide whether enough clients are left. The first
+        group contains the clients that this round and all later rounds need. The second contains
+        the clients that count even if they have left.
 
-        The second group contains clients only in the last round. There, an upload still helps after
-        its client has left. In an earlier round, the other clients would pay for one more round,
-        and that round could not close.
+        The second group is empty except in the last round: there, the upload of a client still
+        helps after the client has left. In an earlier round, the other clients would pay for one
+        more round, and that round could not close.
         """
         match self.plan.mechanism.n_rounds - self.n_closed:
             case 0:
@@ -174,8 +176,8 @@ class ServerRounds:
         self.uploads, self._total = {}, None
 
     def begun(self) -> RingVector:
-        """Return the sum of the open round so far, which starts with the server's noise. The noise
-        is drawn at the first call.
+        """Return the sum of the uploads so far in the open round. The sum starts with the server's
+        noise, which is drawn at the first call.
         """
         if self._total is None:
             round = self.plan.mechanism.all_rounds[self.n_closed]

@@ -61,7 +61,7 @@ class ServerSharing:
 
     @property
     def is_dealt(self) -> bool:
-        """Return whether each client that was asked for keys has made them."""
+        """Return whether all clients that were asked for keys have sent them."""
         return self.n_to_seal == 0
 
     @property
@@ -127,7 +127,7 @@ class ServerSharing:
 
     @property
     def _is_over(self) -> bool:
-        """Return whether the server expects no Ready now, because keys are still missing or because
+        """Return whether a Ready message comes too early or too late: keys are still missing, or
         all clients are ready.
         """
         return self.all_ready is not None or not self.is_dealt

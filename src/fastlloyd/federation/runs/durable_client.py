@@ -48,9 +48,9 @@ class DurableClient(DurableParty[ClientSession]):
 
     Each step of the session is committed to the store in one transaction, before its messages are
     returned. For an upload the transaction also contains the charge in the ledger. The broadcast of
-    a round is committed before its sum is opened. A result, or the last centroids of an early end,
-    stay in the store until `conclude`. So if a process is killed before it has written them
-    elsewhere, the next process finds them again.
+    a round is committed before its sum is opened. A result stays in the store until `conclude`, and
+    so do the last centroids of a run that ends early. So if a process is killed before it has
+    written them elsewhere, the next process finds them again.
 
     counted : ledger of the holder that counts the run, or None without such a ledger.
     """
@@ -132,7 +132,7 @@ class DurableClient(DurableParty[ClientSession]):
 
     @property
     def position(self) -> SignedPosition:
-        """Present position of the store, signed by this client."""
+        """Current position of the store, signed by this client."""
         now, signed = self._store.position, self._signed
         if signed is None or (signed.length, signed.head) != (now.length, now.head):
             self._signed = signed = SignedPosition.of(now.length, now.head, self._identity)
@@ -140,8 +140,8 @@ class DurableClient(DurableParty[ClientSession]):
 
     @property
     def farewell(self) -> tuple[bytes, bytes]:
-        """Digest of the Hello with which this client joined (32 bytes), and a signature of this
-        client (64 bytes). The client signs that its run has ended.
+        """Digest of the Hello with which this client joined (32 bytes), and the client's signature
+        on a statement that its run has ended (64 bytes).
 
         Raises LocalProtocolError if the client never joined.
         """
@@ -183,7 +183,7 @@ class DurableClient(DurableParty[ClientSession]):
         would draw other noise for the same sum.
 
         Raises OldStoreError if this store is an old copy, and OldServerError if the server's store
-        is.
+        is an old copy.
         """
         self._store.check_remembered(log, "the server")
         last = self._session.last_included
@@ -205,8 +205,8 @@ class DurableClient(DurableParty[ClientSession]):
         """Return the actions to take on a new connection: send the Hello and the last messages,
         with the same bytes as before.
 
-        If an earlier process did not make an answer that it owed, it is made only now. The answer
-        may take a long pass over the records, so it is made only if the server is there.
+        If an earlier process owed an answer, this call makes it. That may take a long pass over the
+        records, so it is done only once the server is connected.
         """
         self._check_footing()
         self._commit(self._session.resume())

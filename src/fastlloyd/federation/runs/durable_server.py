@@ -225,8 +225,8 @@ class DurableServer(DurableParty[ServerSession]):
         self._store.append([run.end(outcome, result.reason or "")])
 
     def _check_grown(self, name: str, log: SignedPosition) -> list[LogPosition]:
-        """Return the known positions of a client's store: the last one that this server saw, and
-        that in the plan.
+        """Return the known positions of a client's store: the last position that this server saw,
+        and the position in the plan.
 
         log : position that the client reports now.
 
@@ -271,8 +271,8 @@ class DurableServer(DurableParty[ServerSession]):
     ) -> list[Send | Finish]:
         """Make the stored messages of a step durable, and return the actions for the transport.
 
-        Positions of clients' stores are stored too, if there is a message or a given event to
-        store, a client joined, or an upload came.
+        The step also stores the positions of clients' stores if it contains a message or an event
+        of `first`, if a client joined, or if an upload came.
 
         actions : actions of the session.
         first : events to store before the messages.

@@ -49,10 +49,10 @@ class KnownRecords(NamedTuple):
         self.known.check_name(dataset, self.fingerprint, run_id, counted)
 
     def check_same(self, run_id: bytes, shown: str) -> None:
-        """Raise StateError unless the run, which goes on, was begun with exactly these records.
+        """Raise StateError unless the run that is to continue was begun with exactly these records.
 
         run_id : id of the run in the ledger.
-        shown : the run's own id, for the message.
+        shown : id of the run in its plan, for the message.
         """
         self.known.check_same_records(run_id, shown, self.fingerprint)
 

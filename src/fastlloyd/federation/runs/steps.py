@@ -51,8 +51,7 @@ class StepTimer:
         self._begun_again: Counter[Again] = Counter()
 
     def left(self, step: Hashable, allowed: float) -> float:
-        """Return the seconds that are left for this step. The number is 0 or less once the time is
-        over.
+        """Return the seconds that are left for this step, 0 or less if the time is over.
 
         step : identifier of the step.
         allowed : seconds that the step may take.
@@ -156,7 +155,7 @@ class DurableParty(Generic[Session]):
 
     @property
     def charged(self) -> tuple[int, int]:
-        """Number of exchanges of the run that are charged, and number of all that are reserved."""
+        """Number of rounds of the run that are charged, and number of all that are reserved."""
         run = self._store.history.runs.get(self._run_id)
         return (0, 0) if run is None else (len(run.charged), run.n_exchanges)
 
@@ -197,7 +196,7 @@ class DurableParty(Generic[Session]):
 def check_goes_on(run: Run, who: str) -> None:
     """Raise StateError if the run has ended in this party's store and may have spent budget.
 
-    who : words of the message that follow "has ended".
+    who : words for the party, which follow "has ended" in the message.
     """
     if run.ended is not None and not run.may_begin_again:
         ending = run.ended.reason or "it finished"

@@ -108,14 +108,14 @@ class Ending(Secret):
         self._ending = length_prefixed(context.transcript_hash, centroids_digest)
 
     def confirmation(self, name: str) -> bytes:
-        """Return client `name`'s confirmation of this ending, 32 bytes."""
+        """Return client `name`'s confirmation of this transcript and these centroids, 32 bytes."""
         mac = self._keyed.copy()
         mac.update(name_field(name) + self._ending)
         return mac.digest()
 
     def differing(self, tags: Mapping[str, bytes]) -> list[str]:
-        """Return the names of the clients whose tag does not confirm exactly this ending. Tags are
-        compared in constant time.
+        """Return the names of the clients whose tag does not confirm this transcript and these
+        centroids. Tags are compared in constant time.
         """
         return [
             name

@@ -203,7 +203,7 @@ def _montgomery(ed25519_key: bytes) -> bytes:
     """Return the X25519 key of an Ed25519 key's point, u = (1 + y) / (1 - y), or 0 for the neutral
     point.
 
-    The sign of the point is lost.
+    Both points with this y give the same key.
     """
     p = 2**255 - 19
     y = int.from_bytes(ed25519_key, "little") % 2**255

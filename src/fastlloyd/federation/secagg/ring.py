@@ -138,7 +138,7 @@ class Ring(enum.Enum):
 
 
 class Load(NamedTuple):
-    """Largest numbers of an entry of an answer, over all rounds.
+    """Largest numbers that one entry of an answer can have, over all rounds.
 
     bound : largest magnitude that one record adds to the entry.
     scale : scale of the entry's total noise, of all clients together, in the same units.
@@ -168,10 +168,10 @@ class RingLoad:
     noise. So the bound is valid for every included set.
 
     n_records : public cap on the records of all clients together.
-    sums : load of one coordinate of a sum, in grid units.
-    counts : load of a count, in units of 2**-c records, so that one record is 2**c.
-    loss : load of the loss, in its own units, or 0 if no loss is estimated.
-    others : loads of all other parts of answers, each in its own units.
+    sums : largest numbers (`Load`) of one coordinate of a sum, in grid units.
+    counts : largest numbers of a count, in units of 2**-c records, so that one record is 2**c.
+    loss : largest numbers of the loss, in its own units, or 0 if no loss is estimated.
+    others : largest numbers of all other parts of answers, each in its own units.
     n_rounding_terms : number of separately rounded draws in one value. It is the number of clients
         in `client-noise`, and 1 in `server-noise`.
     n_released : number of values opened in the whole run.
@@ -216,8 +216,8 @@ class RingLoad:
         return largest.bit_length() + 1
 
     def largest_n_records(self, ring: Ring) -> int:
-        """Return the largest cap on records with which this load fits the ring, or 0 if no cap
-        does.
+        """Return the largest cap on records with which no opened sum wraps in this ring, or 0 if
+        there is none.
         """
         room = (1 << (ring.bits - 1)) - 1
         caps = [
@@ -228,12 +228,12 @@ class RingLoad:
         return max(0, min(caps, default=0))
 
     def with_fewer_fractional_bits(self, fewer: int) -> "RingLoad":
-        """Return a bound on the load of the same run on a grid that is coarser by the factor
-        2**fewer.
+        """Return an upper bound on these numbers for the same run on a grid that is coarser by the
+        factor 2**fewer.
 
-        The coarser grid has its own bound and scale, each rounded up by at most one unit. Counts
-        have a grid of their own, which stays the same. In the loss, a record adds no more than in a
-        sum, and the noise is scaled accordingly.
+        On the coarser grid, the largest sum and the scale of its noise are rounded up by at most
+        one unit. Counts have a grid of their own, which stays the same. The bound of the loss
+        becomes at most that of a sum, and the noise of the loss is scaled in the same proportion.
         """
         sums = Load(-(-self.sums.bound >> fewer), Fraction(self.sums.scale) / 2**fewer + 1)
         bound, scale = min(self.loss.bound, sums.bound), self.loss.scale
@@ -257,12 +257,12 @@ class RingLoad:
 
 
 def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
-    """Return the ring with `bits` bits, if the load fits.
+    """Return the ring with `bits` bits, if no opened sum can wrap in it.
 
     fractional_bits : number of fractional bits in the plan.
 
-    Raises OverflowRisk if the load does not fit. The message names a cap on records and a number of
-    fractional bits with which it fits.
+    Raises OverflowRisk if one can. The message names a cap on records and a number of fractional
+    bits with which none can.
     """
     ring, required_bits = Ring.of(bits), load.required_bits
     if required_bits <= ring.bits:
@@ -289,7 +289,9 @@ def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
 
 @lru_cache(maxsize=64)  # asked for once per round of a run
 def _tail_exponent(n_released: int) -> Fraction:
-    """Return 40 ln 2 + ln 2K, rounded up to a multiple of 2**-64, plus one unit."""
+    """Return L = 40 ln 2 + ln 2K (`RingLoad`), rounded up to a multiple of 2**-64, plus one such
+    multiple.
+    """
     n = n_released << (WRAP_PROBABILITY_BITS + 1)
     octaves, power = n.bit_length() - 1, 1 << (n.bit_length() - 1)
     # ln 2 is 2 artanh(1/3)

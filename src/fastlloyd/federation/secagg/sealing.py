@@ -57,8 +57,8 @@ def open_parameters(
 def _key(
     group_key: GroupKey, context: RoundContext, client: str, salt: bytes
 ) -> tuple[ChaCha20Poly1305, bytes]:
-    """Return the key of one sealing, and the injective encoding of all inputs to which it is
-    bound.
+    """Return the key of one sealing, and an encoding of everything to which it is bound. Different
+    inputs have different encodings.
     """
     check_length("salt", salt, SALT_BYTES)
     bound = length_prefixed(

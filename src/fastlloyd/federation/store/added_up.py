@@ -21,7 +21,7 @@ PERIOD, RECENT = 128, 64
 
 
 class AnyRun(Protocol):
-    """Interface of a `history.Run`."""
+    """Interface of `history.Run`, for the type checker."""
 
     @property
     def reserved(self) -> events.Reservation | None: ...  # noqa: D102 - see the class
@@ -37,8 +37,8 @@ class Adding:
 
     n_events : number of events so far.
     sums : counts in the last `AddedUp`.
-    singly : events that are in no count, by their index. The value is the id of the event's run, or
-        None if it has no run.
+    singly : events that belong to no counted run. The keys are their indices. The values are the
+        ids of their runs, or None for an event without a run.
     first : id of the first run under each spelling of a data set's name.
     done : ids of the counted runs, if all events were read.
     """
@@ -54,7 +54,7 @@ class Adding:
         return replace(self, singly=dict(self.singly), first=dict(self.first))
 
     def note(self, event: Event) -> None:
-        """Note one more event that is not an `AddedUp`."""
+        """Take note of one more event. It must not be an `AddedUp`."""
         self.n_events += 1
         self.singly[self.n_events] = None
         match event:
@@ -74,7 +74,7 @@ class Adding:
         return [self._added_up(runs, ids)] if len(ids) >= max(PERIOD, len(self.sums)) else []
 
     def take(self, event: AddedUp, runs: Mapping[bytes, AnyRun]) -> set[bytes]:
-        """Note an `AddedUp`, and return the ids of the runs that it adds to the counts.
+        """Take note of an `AddedUp`, and return the ids of the runs that it adds to the counts.
 
         Raises StateError unless its counts are right.
         """
@@ -89,7 +89,7 @@ class Adding:
         """Return the ids of the runs for the next `AddedUp`.
 
         These runs were charged whole. The first run under each name is not among them. Nor are the
-        last runs, because some of their exchanges may still be refunded.
+        last runs, because some of their rounds may still be refunded.
         """
         first = set(self.first.values())
         return [

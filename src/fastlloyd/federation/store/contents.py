@@ -164,8 +164,8 @@ _HEAD: Final = "SELECT head FROM events WHERE number = ?"
 
 
 def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
-    """Return the content of a ledger, read only from its last `AddedUp` onwards. Return None if the
-    store has no such event or is not a ledger.
+    """Return the content of a ledger. Events before its last `AddedUp` are not read. Return None if
+    the store has no `AddedUp`, or is not a ledger.
     """
     role, identity, first = _owner(connection, path)
     if role is not Role.HOLDER:
@@ -240,8 +240,8 @@ def _chained(
 def _follow_chain(
     connection: sqlite3.Connection, path: Path
 ) -> tuple[Contents, dict[int, MessageRecorded]]:
-    """Read all events. Return the content of the store, and the events of stored messages, by
-    number.
+    """Read all events. Return the content of the store, and the events that store messages, by
+    their number.
     """
     role, identity, first = _owner(connection, path)
     history, position, recorded, times = History(role), LogPosition(0, first), {}, []

@@ -1,8 +1,9 @@
-"""Cost of a run, exchange by exchange, and the cost that counts for given neighbours.
+"""Cost of a run, round by round, and the cost that counts for given neighbours.
 
-An exchange is one question of a run and its noisy answer. Let A be its cost if one unit that the
-run protects is added or removed, and R if one is replaced. The cost is mu^2 for Gaussian noise, and
-epsilon for Laplace noise. The accounts of a data set then count
+A round is one query of a run and its noisy answer. (The names in the store call it an exchange.)
+Let A be its cost if one unit that the run protects is added or removed, and R if one is replaced.
+The cost is mu^2 for Gaussian noise, and epsilon for Laplace noise. The accounts of a data set then
+count
 
     account for                   run for records      run for persons
     record added or removed       A                    A
@@ -12,10 +13,10 @@ epsilon for Laplace noise. The accounts of a data set then count
 
 4 A is for Gaussian noise. For Laplace noise it is 2 A.
 
-If a person who stays gains or loses a row, no more shares move than one person has
-(docs/proofs/persons.md). So the cost is A. A replaced row may move from one person to another, so
-the cost is that of two such changes. The bound for persons holds only for the same unit: a run for
-"patient" bounds nothing for "household".
+Each person has a fixed number of shares, spread over the person's rows. If a person who stays gains
+or loses a row, no more shares move than one person has (docs/proofs/persons.md). So the cost is A.
+A replaced row may move from one person to another, so the cost is that of two such changes. The
+bound for persons holds only for the same unit: a run for "patient" bounds nothing for "household".
 """
 
 from fractions import Fraction
@@ -34,7 +35,7 @@ Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Upper bound on the cost of one exchange: the composition of sqrt(mu_squared)-GDP and
+    """Upper bound on the cost of one round: the composition of sqrt(mu_squared)-GDP and
     pure_epsilon-DP.
     """
 
@@ -59,7 +60,7 @@ class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Cost of one exchange under both relations.
+    """Cost of one round under both relations.
 
     added : A, the cost if a unit (a record or a person) is added or removed.
     replaced : R, the cost if a unit is replaced.
@@ -89,7 +90,7 @@ class RunCost(
     """Cost of a run that protects records.
 
     neighboring_relation : neighbouring relation of the plan.
-    costs : cost of each exchange, in order.
+    costs : cost of each round, in order.
     epsilon, delta : guarantee that the plan states.
     distance : tau, the total variation distance of the run from a run with exactly the mechanism's
         noise. It is 0 unless noise is added in shares.
@@ -102,17 +103,17 @@ class RunCost(
     distance: Fraction
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """Return the cost of each exchange under the neighbouring relation `asked`, or None for an
-        exchange whose cost has no bound under it.
+        """Return the cost of each round under the neighbouring relation `asked`, or None for an
+        round whose cost has no bound under it.
         """
         return tuple(None if asked.unit else cost.where(asked) for cost in self.costs)
 
     def at_most(self, more: Fraction) -> Self:
-        """Return this cost with the mu^2 of every exchange multiplied by 1 + `more`."""
+        """Return this cost with the mu^2 of every round multiplied by 1 + `more`."""
         return msgspec.structs.replace(self, costs=tuple(cost.at_most(more) for cost in self.costs))
 
     def covers(self, other: "RunCost") -> bool:
-        """Return whether `other` has as many exchanges, and each of them costs at most as much as
+        """Return whether `other` has as many rounds, and each of them costs at most as much as
         the one here, under both relations.
         """
         return (
@@ -136,8 +137,8 @@ class PersonRunCost(RunCost, frozen=True, kw_only=True):
     one_row_each: bool
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """Return the cost of each exchange under the neighbouring relation `asked`, or None for an
-        exchange whose cost has no bound under it.
+        """Return the cost of each round under the neighbouring relation `asked`, or None for an
+        round whose cost has no bound under it.
         """
         return tuple(self._of(cost, asked) for cost in self.costs)
 

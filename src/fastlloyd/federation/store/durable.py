@@ -182,7 +182,7 @@ class Store:
 
     @property
     def began(self) -> int | None:
-        """Time of the first event, in seconds since 1970, UTC, or None if there is no event."""
+        """Time of the first event, in seconds since 1970 (UTC). None if there is no event."""
         for (seconds,) in self._rows("SELECT seconds FROM events WHERE number = 1"):
             return int(seconds)
         return None

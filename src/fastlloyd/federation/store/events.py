@@ -56,7 +56,7 @@ class Role(enum.Enum):
 
     @property
     def store(self) -> str:
-        """Noun phrase for a store of this role."""
+        """Noun phrase for the store of an owner with this role."""
         return "a ledger" if self is Role.HOLDER else f"the store of a {self.value}"
 
 
@@ -121,18 +121,18 @@ class PersonRunReserved(_Reserved, frozen=True, tag=11):
 
 
 class RunCharged(_Event, frozen=True, tag=12):
-    """Event of a holder: the whole run is charged. Every exchange may now be answered without
-    another event.
+    """Event of a ledger: the whole run is charged. Every round may now be answered without another
+    event.
     """
 
     run_id: RunId
 
 
 class HandedBack(_Event, frozen=True, tag=13):
-    """Event of a holder: some exchanges of a `RunCharged` are refunded, because no noise was drawn
-    for them and none will be. Only the process of the run writes this event.
+    """Event of a ledger: some rounds of a `RunCharged` are refunded, because no noise was drawn for
+    them and none will be. Only the process of the run writes this event.
 
-    numbers : indices of these exchanges, from 1, in rising order.
+    numbers : indices of these rounds, from 1, in rising order.
     """
 
     run_id: RunId
@@ -154,10 +154,10 @@ class MessageRecorded(_Event, frozen=True, tag=2):
 
 
 class ExchangeCharged(_Event, frozen=True, tag=3):
-    """Event of a client: the answer of one exchange may be sent. Its cost is spent, even if the
+    """Event of a client: the answer of one round may be sent. Its cost is spent, even if the
     answer is lost.
 
-    number : number of the exchange, from 1.
+    number : number of the round, from 1.
     """
 
     run_id: RunId
@@ -170,7 +170,7 @@ class RunEnded(_Event, frozen=True, tag=4):
 
     outcome : end of the run.
     reason : reason for an end without a result.
-    released : indices of the exchanges that were reserved and never charged, from 1, in rising
+    released : indices of the rounds that were reserved and never charged, from 1, in rising
         order. Empty at a server.
     """
 
@@ -181,7 +181,7 @@ class RunEnded(_Event, frozen=True, tag=4):
 
 
 class LimitSet(_Event, frozen=True, tag=5):
-    """Event of a client or holder: all runs on the data set together may be at most (epsilon,
+    """Event of a client or a ledger: all runs on the data set together may be at most (epsilon,
     delta)-DP. An infinite epsilon lifts the limit.
 
     If all runs on the data set protect a replaced record, the limit applies to one record replaced.
@@ -199,8 +199,8 @@ class LimitSet(_Event, frozen=True, tag=5):
 
 
 class UnitLimitSet(_Event, frozen=True, tag=14):
-    """Event of a client or holder: a `LimitSet` for the neighbours that it names. Each `Neighbours`
-    has its own limit, and all limits apply.
+    """Event of a client or a ledger: a `LimitSet` that names its neighbours. Each `Neighbours` has
+    its own limit, and all limits apply.
     """
 
     dataset: Name
@@ -210,15 +210,15 @@ class UnitLimitSet(_Event, frozen=True, tag=14):
 
 
 class TakenOver(_Event, frozen=True, tag=18):
-    """Event of a holder: the client had joined the newly reserved run before this ledger counted
-    it.
+    """Event of a ledger: the client had already joined the newly reserved run when this ledger
+    counted it.
     """
 
     run_id: RunId
 
 
 class RunNoted(_Event, frozen=True, tag=19):
-    """Event of a holder: facts of a newly reserved run, for the owner (`noted.Noted`).
+    """Event of a ledger: facts about a newly reserved run, for the ledger's owner (`noted.Noted`).
 
     run_id : id of the run.
     command : command that charges.
@@ -233,8 +233,8 @@ class RunNoted(_Event, frozen=True, tag=19):
 
 
 class DataSetNamed(_Event, frozen=True, tag=30):
-    """Event of a holder: a data set got this name, before it has a run or limit. Or the holder was
-    told that all spellings of the name up to now mean this data set.
+    """Event of a ledger: a data set got this name before it had a run or limit. Or the holder was
+    told that all spellings of the name so far mean this data set.
     """
 
     dataset: Name
@@ -243,11 +243,11 @@ class DataSetNamed(_Event, frozen=True, tag=30):
 class Repeated(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """Count of equal runs on a data set. The runs have the same cost, and the same exchanges of
+    """Count of equal runs on a data set. The runs have the same cost, and the same rounds of
     each run count.
 
     dataset : normalised name of the data set (`names.same`).
-    numbers : indices of the exchanges that count, from 1.
+    numbers : indices of the rounds that count, from 1.
     times : number of runs.
     """
 
@@ -272,7 +272,7 @@ AnyRepeated = RepeatedRuns | RepeatedPersonRuns
 
 
 class AddedUp(_Event, frozen=True, tag=31):
-    """Event of a holder: counts of equal runs that were charged whole. Their own events need not be
+    """Event of a ledger: counts of equal runs that were charged whole. Their own events need not be
     read again.
 
     records : counts of runs that protect records.
@@ -293,7 +293,7 @@ class AddedUp(_Event, frozen=True, tag=31):
 
 
 class PeerSeen(_Event, frozen=True, tag=6):
-    """Event of a holder: the store of a client was at this position.
+    """Event of a ledger: the store of a client was at this position.
 
     name : public signing key of the client, as hex digits.
     """

@@ -61,8 +61,8 @@ DISK_FAILED: Final = (
 
 @contextmanager
 def sentences(path: Path) -> Iterator[None]:
-    """Context in which errors of SQLite and of the file system become one StateError about the
-    store.
+    """Context in which errors of SQLite and of the file system become a StateError about the store,
+    with one sentence.
     """
     try:
         yield
@@ -205,7 +205,7 @@ def check_access(path: Path) -> None:
 
 
 def _why_none(path: Path) -> str:
-    """Return why there is no store at `path`, and a remedy, as the end of a sentence."""
+    """Return the reason why there is no store at `path`, and a remedy, as the end of a sentence."""
     if path.is_symlink():
         return ", which is a link to something else; name the store itself"
     if path.is_dir():

@@ -120,7 +120,7 @@ def write_at(descriptor: int, at: int, data: bytes) -> None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Write all of the data. Raises OSError if the disk takes only a part, because it is full."""
+    """Write all of the data. Raises OSError if the disk is full and takes only a part."""
     if os.write(descriptor, data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

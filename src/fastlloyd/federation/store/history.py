@@ -1,5 +1,5 @@
-"""State of a store that follows from its events: runs, limits, and positions of clients' stores.
-Also the rules for which event may follow which.
+"""State of a store that follows from its events: runs, limits, and positions of clients' stores. It
+also has the rules that say which event may follow which.
 """
 
 import math
@@ -30,12 +30,12 @@ class Run:
 
     run_id : id of the run.
     reserved : reservation of the run, or None at a server.
-    charged : indices of the charged exchanges, from 1, in order.
-    is_agreed : whether all its clients were ready. From then on, exchanges may have been charged.
+    charged : indices of the charged rounds, from 1, in order.
+    is_agreed : whether all its clients were ready. From then on, rounds may have been charged.
     joined : at a server, names of the clients that said Hello, in order.
     left : at a server, names of the clients that left the run, in order.
     ended : end of the run, or None.
-    is_charged_whole : in a ledger, whether every exchange was charged at the start. Some of them
+    is_charged_whole : in a ledger, whether every round was charged at the start. Some of them
         may have been refunded. No further event of such a run is expected.
     is_taken_over : in a ledger, whether the run began before the ledger knew of it.
     noted : in a ledger, facts of the run for the owner, or None.
@@ -67,26 +67,26 @@ class Run:
 
     @property
     def n_exchanges(self) -> int:
-        """Number of exchanges that were reserved."""
+        """Number of rounds that were reserved."""
         return 0 if self.reserved is None else len(self.reserved.cost.costs)
 
     @property
     def uncharged(self) -> tuple[int, ...]:
-        """Indices of the exchanges that were reserved and not charged, in rising order. These
-        exchanges are released when the run ends.
+        """Indices of the rounds that were reserved and not charged, in rising order. These
+        rounds are released when the run ends.
         """
         charged = set(self.charged)
         return tuple(number for number in range(1, self.n_exchanges + 1) if number not in charged)
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """Indices of the exchanges that count as spent. While the run is open, these are all
-        exchanges. Afterwards they are the charged exchanges.
+        """Indices of the rounds that count as spent. While the run is open, these are all
+        rounds. Afterwards they are the charged rounds.
         """
         return tuple(sorted((*self.charged, *(self.uncharged if self.is_open else ()))))
 
     def end(self, outcome: Outcome, reason: str = "") -> RunEnded:
-        """Return the event that ends this run, with or without a result, and releases the exchanges
+        """Return the event that ends this run, with or without a result, and releases the rounds
         that were not charged.
 
         reason : reason for an end without a result.
@@ -107,7 +107,7 @@ class History:
     used : normalised names (`names.same`) of the data sets with a run.
     spellings : spellings of each data set's name, by the normalised name, in order. The first is
         the name that is shown.
-    told : how many of these spellings the holder was told of, by the normalised name.
+    told : number of these spellings of which the holder was told, by the normalised name.
     peers : last known position of each client's store, by signing key (hex).
     signed : event in which the client signed that position, by signing key (hex), if there is one.
     rest : runs that are only in the last `AddedUp`. Empty if `is_whole`.
@@ -212,12 +212,12 @@ class History:
         ]
 
     def called(self, dataset: str) -> str:
-        """Return the name by which a data set is shown, given any spelling."""
+        """Return the name that is shown for a data set. `dataset` is any spelling of the name."""
         return self.spellings.get(names.same(dataset), (dataset,))[0]
 
     def untold(self, dataset: str) -> tuple[str, ...]:
-        """Return all spellings of a data set's name, if the holder was not told that they mean one
-        data set. Otherwise return ().
+        """Return all spellings of a data set's name if the holder was not yet told that they mean
+        the same data set. Otherwise return ().
         """
         found = self.spellings.get(names.same(dataset), ())
         return found if len(found) > max(1, self.told.get(names.same(dataset), 0)) else ()

@@ -151,7 +151,7 @@ _TORN: Final = _Slot(b"", b"")
 
 
 def _of_slot(content: bytes) -> _Slot | None:
-    """Return the content of a slot: None if it is free, and `_TORN` if it is damaged or half
+    """Return the content of a slot: None if the slot is free, and `_TORN` if it is damaged or half
     written.
     """
     if not any(content):

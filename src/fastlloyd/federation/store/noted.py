@@ -1,7 +1,7 @@
 """Notes of a ledger on its runs: command, purpose and the files that held the records.
 
-They are for the owner of the ledger, and nothing of them leaves it. They contain no content of a
-file and no digest of it, keyed or not: with a digest and its key, guesses of records can be tested.
+The notes are for the owner of the ledger and never leave it. They contain neither the content of a
+file nor a digest of it, keyed or not: with a digest and its key, guesses of records can be tested.
 """
 
 from typing import Annotated, Final, NamedTuple
@@ -23,7 +23,8 @@ class DataFiles(
     """Facts about the files of a run, by which the files are recognised later. The facts take no
     more space for more files.
 
-    path : full path of the file, folder or pattern. Of a path longer than `MAX_PATH`, only the end.
+    path : full path of the file, folder or pattern. If it is longer than `MAX_PATH`, only its end
+        is kept.
     n_files : number of files.
     size : size of all files, in bytes.
     changed : newest time of change, in nanoseconds since 1970, UTC.

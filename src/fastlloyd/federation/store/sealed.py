@@ -62,7 +62,9 @@ class Sealed:
         return self._file.path
 
     def _try_key(self, run_id: bytes) -> None:
-        """Try to open the rows of a run. If that fails, remember the run with the reason."""
+        """Try to open the rows of a run with its key. If that fails, remember the run with the
+        reason.
+        """
         try:
             self.messages(run_id)
             self.secrets(run_id)

@@ -60,8 +60,8 @@ def everything_arrives(
 class Drops:
     """Link that loses messages.
 
-    uploads : pairs (client, round) of lost uploads. The client is left out of the round's sum and
-        continues.
+    uploads : pairs (client, round) of lost uploads. The round's sum lacks the client, but the
+        client continues.
     gone : by client, the round from which the client is absent permanently, or 0 if it never says
         Hello.
     """

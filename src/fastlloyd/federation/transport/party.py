@@ -45,7 +45,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Data that a wire received.
+    """Data received from a wire.
 
     sender : name of the sender.
     kind : kind of the data.
@@ -116,7 +116,7 @@ def answer(
     sender : name of the client.
     data : bytes of the message.
     limits : sizes of the plan's messages.
-    send : sends a message to the party of a name.
+    send : sends a message to the party with a given name.
 
     Returns the reason for which the server refuses the message, or "".
     """
@@ -286,7 +286,7 @@ class ServerParty(Party, Protocol):
         """Remember that client `name` is connected. Return the last position of its store that the
         server knows.
 
-        log : present position of the client's store, signed by the client.
+        log : current position of the client's store, signed by the client.
 
         Raises RemoteProtocolError if the server refuses the client.
         """
@@ -326,12 +326,12 @@ class ClientParty(Party, Protocol):
 
     @property
     def position(self) -> SignedPosition:
-        """Present position of the client's store, signed by the client."""
+        """Current position of the client's store, signed by the client."""
 
     @property
     def farewell(self) -> tuple[bytes, bytes]:
-        """Digest of the Hello with which the client joined (32 bytes), and a signature of the
-        client (64 bytes). The client signs that its run has ended.
+        """Digest of the Hello with which the client joined (32 bytes), and the client's signature
+        on a statement that its run has ended (64 bytes).
         """
 
     def attached(self, log: LogPosition) -> None:

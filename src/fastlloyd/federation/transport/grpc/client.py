@@ -46,9 +46,9 @@ INTERNAL, if a connection breaks.
 class GrpcClient:
     """Connection of one client to the server, for one run.
 
-    n_awaited : number of clients whose answers this step still lacks, as the server last sent it,
-        or 0.
-    trouble : sentence about the present reason why the client cannot reach the server, or "".
+    n_awaited : number of clients that have not answered in this step, as the server last reported
+        it, or 0.
+    trouble : sentence that says why the client cannot reach the server now, or "".
     meter : bytes sent and received so far.
 
     Parameters
@@ -153,7 +153,7 @@ class GrpcClient:
 
     @property
     def _has_failed(self) -> bool:
-        """Return whether the party failed, rather than the connection. Then the server can still be
+        """Return whether the party failed and not the connection, so that the server can still be
         told.
         """
         return self._outcome.done() and self._outcome.exception() is not None

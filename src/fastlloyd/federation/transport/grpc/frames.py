@@ -112,7 +112,7 @@ class Waiting(_Frame, frozen=True, tag=8):
 
 
 class Twice(_Frame, frozen=True, tag=9):
-    """Frame of the server: until now another process with the client's identity was connected.
+    """Frame of the server: another process with the client's identity was connected until now.
 
     host : host of the other process.
     """

@@ -1,6 +1,6 @@
 """Reasons why the server cannot listen at an address.
 
-gRPC gives no reason. So this module tries the same with a socket, whose error has a number.
+gRPC gives no reason. So this module tries to listen with a socket, whose error has a number.
 """
 
 import errno

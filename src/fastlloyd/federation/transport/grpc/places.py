@@ -19,7 +19,7 @@ class Place:
 
     @classmethod
     def of(cls, number: bytes, peer: str) -> "Place":
-        """Return the place of a process.
+        """Return the `Place` of a process.
 
         number : random number that the process drew when it started.
         peer : gRPC's name of its connection, such as `ipv4:192.0.2.7:51234`.
@@ -28,8 +28,8 @@ class Place:
         return cls(number, host.strip("[]") or "an unknown address")
 
     def is_other(self, other: "Place | None", *, is_connected: bool) -> bool:
-        """Return whether two processes use the identity at the same time, rather than one that was
-        restarted.
+        """Return whether two processes use the identity at the same time. A process that was
+        restarted does not count as two.
 
         other : process that was seen before, or None.
         is_connected : whether `other` is still connected.

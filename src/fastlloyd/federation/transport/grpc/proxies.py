@@ -26,8 +26,8 @@ def in_between(address: str) -> str:
 
 
 def hint() -> str:
-    """Return how the proxy settings affect a failed connection, as the end of a sentence. Without
-    such settings, return "".
+    """Return how the proxy settings affect a failed connection, as the end of a sentence. Return ""
+    if there are no such settings.
     """
     if name := _first(SETTINGS):
         if os.environ[name].startswith("http://"):
@@ -51,8 +51,8 @@ def _first(names: tuple[str, ...]) -> str:
 
 
 def _is_excepted(address: str) -> bool:
-    """Return whether no proxy is used for this address, because no_proxy contains its host, its
-    domain, or a range of addresses that includes it.
+    """Return whether `no_proxy` excludes this address from the proxy. It may contain the host, its
+    domain, or a range of addresses.
     """
     host = address.rpartition(":")[0].strip("[]").lower()
     entries = os.environ.get(_first(_EXCEPTIONS), "").lower().replace(" ", "").split(",")

@@ -46,7 +46,8 @@ class GrpcServer:
 
     port : port on which the server listens.
     meter : bytes sent and received so far.
-    stays : seconds that the server stays at most, once the run has ended, or None before.
+    stays : largest number of seconds that the server stays after the end of the run, or None before
+        the end.
 
     Parameters
     ----------

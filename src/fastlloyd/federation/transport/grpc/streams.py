@@ -22,7 +22,7 @@ class Streams:
     ----------
     left : names of the clients that left before this process started.
     log : receives a line when a client connects, disconnects or is replaced.
-    moved : called when a client connects or disconnects.
+    moved : function that is called when a client connects or disconnects.
     """
 
     def __init__(self, left: Iterable[str], log: SparingLog, moved: Callable[[], None]) -> None:

@@ -122,7 +122,7 @@ def server_credentials(
     identity: TlsIdentity, trusted: Iterable[bytes], came: Callable[[], None] = lambda: None
 ) -> Any:
     """Return TLS credentials of a server. They admit only the owners of the trusted certificates,
-    and it does not matter which authority issued these.
+    whichever authority issued them.
 
     The credentials are for one server, because gRPC accepts them only once.
 

@@ -1,11 +1,11 @@
-"""Calls of one party from an event loop: one at a time, with the deadline of the present step. Also
-the presence and the pace of its peers.
+"""Calls of one party from an event loop, one call at a time, with the deadline of the current step.
+The module also tracks which peers are connected, and limits how fast they may send.
 
 The party works in a thread of its own. It may take long to answer a round's query, or to write to a
 disk. The other streams of the loop, their keepalive and their deadlines must not wait for that. The
-thread is always the same, because a party cannot handle two calls at once, like a database
-connection. One call with everything that follows from it is a turn. A turn is never interrupted: if
-a client's stream breaks while its upload completes a round, the others still get the broadcast.
+thread is always the same: like a database connection, a party cannot be used from two threads. One
+call with everything that follows from it is a turn. A turn is never interrupted: if a client's
+stream breaks while its upload completes a round, the others still get the broadcast.
 """
 
 import asyncio
@@ -33,7 +33,8 @@ _A_MOMENT: Final = 5e-4
 
 
 class Turns:
-    """Caller of a party. It sends the party's messages in the order of the calls.
+    """Queue of calls to a party. The messages that the party returns are sent in the order of the
+    calls.
 
     It uses one thread and a queue. An executor, lock or task for each turn would cost more than
     most turns.
@@ -42,7 +43,7 @@ class Turns:
     ----------
     party : the party, called only in its own thread.
     frame : encodes a message, in the party's thread.
-    post : sends a frame to the party of a name, in the loop's thread.
+    post : sends a frame to the party with a given name, in the loop's thread.
     finish : called with the outcome of the run, in the loop's thread.
     fail : called with any error other than RemoteProtocolError, because this process cannot
         continue the run then.
@@ -101,8 +102,8 @@ class Turns:
         await done
 
     def _prepare(self, requests: list[Request]) -> list[Callable[[], None]]:
-        """Return the calls that the loop still has to make: post the frames and, if the run has
-        ended, report the outcome.
+        """Return the calls that the loop must make: they post the frames and, if the run has ended,
+        report the outcome.
         """
         left: list[Callable[[], None]] = []
 
@@ -165,8 +166,8 @@ class Turns:
     def _turn(
         self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]"
     ) -> Callable[[], None]:
-        """Call `work`, unless `close` was called before. Return the call that the loop still has to
-        make: `then` with the result, and the end of `done`.
+        """Call `work`, unless `close` was called before. Return the call that the loop must make:
+        it calls `then` with the result, and completes `done`.
         """
         if self._is_closed:
             return lambda: self._resolve(done)
