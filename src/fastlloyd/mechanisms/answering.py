@@ -1,6 +1,6 @@
-"""Answers to queries, from records whose number is at most the cap.
+"""Answers to queries, after a check that there are at most as many records as the cap.
 
-The records are on this machine, or anything else that answers queries for them.
+Queries may be answered from records on this machine, or by any other object that can answer them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +25,8 @@ class Records(Protocol):
     An answer does not depend on how the records are split.
 
     n : number of records, or of persons, or None until a pass has counted them. Do not publish it.
-    share_bits : base-2 logarithm of a person's number of shares, or 0 if records are protected.
+    share_bits : base-2 logarithm of a person's number of shares (`persons.py`), or 0 if single
+        records are protected.
     """
 
     @property
@@ -71,8 +72,8 @@ NOTHING: Asked = _Nothing()
 
 
 class AllRecords(Records, Protocol):
-    """Records with the interface of `Records`, which can also be counted, or summed by any
-    function.
+    """Interface `Records`, with two more calls: one counts the records, and one sums any function
+    of them.
     """
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
@@ -145,13 +146,13 @@ class LocalRecords:
 
 
 class SharedRecords:
-    """Rows of persons in memory, with the interface of `AllRecords`. A row counts once for each
-    share.
+    """Rows of persons in memory, with the interface of `AllRecords`. Each person has the same
+    number of shares, divided among the person's rows (`persons.py`).
 
-    An answer is a sum in which each row counts as often as it has shares. So rows with the same
-    number of shares form a group. A group answers as records do, and its answer is multiplied by
-    this number of shares. The integers are the same as row by row. If shares are spread evenly over
-    a person's rows, there are at most about 2**(share_bits / 2 + 1) groups.
+    In an answer, each row counts once for each of its shares. Rows with the same number of shares
+    form a group. A group answers as records do, and its answer is multiplied by this number of
+    shares. The integers are the same as row by row. If shares are spread evenly over a person's
+    rows, there are at most about 2**(share_bits / 2 + 1) groups.
 
     n : number of persons.
     """
@@ -171,12 +172,13 @@ class SharedRecords:
 
     @classmethod
     def of_persons(cls, mechanism: AnyRun, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
-        """Return all rows of persons, with the shares of the mechanism.
+        """Return all rows of some persons, each with its number of a person's shares.
 
+        mechanism : mechanism that states the number of shares of a person.
         ids : id of the person of each row, as in `spread.person_hashes`.
 
-        Raises DataError if the mechanism protects single records, because some rows would have no
-        share.
+        Raises DataError if the mechanism protects single records, because it then gives persons no
+        shares.
         """
         if mechanism.persons is None:
             raise DataError(
@@ -195,7 +197,7 @@ class SharedRecords:
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
         """Return the sum of `asked` over the rows, and the number of persons. A row counts once for
-        each share.
+        each of its shares.
 
         `asked` must not depend on the positions of rows in the pass.
         """
@@ -212,12 +214,13 @@ class SharedRecords:
 class CappedRecords:
     """Records that answer the queries of a mechanism.
 
-    They are grid points of the mechanism's domain, with its number of shares. Their number is at
-    most the cap, and is the same in every pass.
+    The records are grid points of the mechanism's domain, and persons have the mechanism's number
+    of shares. The number of records is at most the cap, and is the same in every pass.
 
     check_cap : function that raises an error if a number of records exceeds the cap.
 
-    Raises DataError if domain or shares are not those of the mechanism, and any error of check_cap.
+    Raises DataError if the domain or the number of shares differs from the mechanism's, and any
+    error of check_cap.
     """
 
     __slots__ = ("_check_cap", "_n", "_records", "_unit")

@@ -22,8 +22,8 @@ Drawing = Callable[[int], None]  # told the number of a round, from 0, before it
 
 
 def run(mechanism: PrivateRun[T], ask: Ask) -> T:
-    """Return the result of a mechanism: ask the query of every round, and advance by the noisy
-    answer.
+    """Run a mechanism round by round: ask the query of the round, and compute the next state from
+    the noisy answer. Return the result.
 
     ask : function of a round's number, from 0, and its query. It returns the noisy answer and its
         noise scales.

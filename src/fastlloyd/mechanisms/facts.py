@@ -46,9 +46,9 @@ class FarRecords(enum.Enum):
     """Treatment of the records that are farther than R from their centroid in the last round.
 
     The noisy sums of a round show the *centre* of the records nearest to a centroid. Records
-    farther away than R count in part or not at all. So in a skewed column the mean differs from the
-    centre. No interval of useful width covers the mean on every data set (proof in
-    docs/accuracy.md).
+    farther away than R count in part or not at all. So if a column is skewed, the mean of the
+    records differs from this centre. No interval of useful width covers the mean on every data set
+    (proof in docs/accuracy.md).
     """
 
     PULLED_IN = "pulled in to distance R"

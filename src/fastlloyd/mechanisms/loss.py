@@ -41,10 +41,10 @@ def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | 
     of 1/1000 in [1/100, 1/5]. It is the smallest one with which the noise deviates by at most
     LOSS_TOLERANCE of a typical loss.
 
-    For a typical loss, n_expected records lie at half the radius from their centroid, as Section
-    5.5 of the paper assumes. So each adds a quarter of the cap. The cap cancels out, because noise
-    is proportional to it. Gaussian noise with a multiplier s deviates by s caps, and Laplace noise
-    by sqrt 2 / epsilon caps.
+    In a typical loss, the distance of each of n_expected records from its centroid is half the
+    radius, as Section 5.5 of the paper assumes. So each adds a quarter of the cap. The cap cancels
+    out, because noise is proportional to it. Gaussian noise with a multiplier s deviates by s caps,
+    and Laplace noise by sqrt 2 / epsilon caps.
     """
     if noise is Noise.NONE:
         return Fraction(0)

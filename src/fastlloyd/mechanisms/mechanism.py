@@ -43,13 +43,13 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     sizes : number of records of each cluster, estimated from the noisy counts of all clusters,
         float64 (n_clusters,).
     radius : length to which offsets were clipped in the last round.
-    hidden : estimate, from the votes, of how far clipping moves each mean, float64 (n_clusters,
-        n_features).
+    hidden : distance by which clipping moves each mean, estimated from the votes
+        (`suggestion.NoisyVotes`), float64 (n_clusters, n_features).
     crowded : whether a cluster may be several groups, because many records seem to lie beyond the
         radius, bool (n_clusters,).
     is_first : whether the last round was the first in which centroids moved in all directions.
-    above, below : how much higher and how much lower than `means` the means without clipping may
-        lie, float64 (n_clusters, n_features). None if that cannot be computed from the answers.
+    above, below : largest distances by which the means without clipping may be above and below
+        `means`, float64 (n_clusters, n_features). None if the answers do not determine them.
     """
 
     means: FloatArray
@@ -96,7 +96,8 @@ class Clustering(msgspec.Struct, frozen=True):
     loss : noisy loss of `centroids` in the units of `LossRound`, or None if the run has no loss.
     unit : number of grid units in one unit of the answer's sums.
     evidence : estimates from all rounds, or None if only the last answer is used.
-    votes : noisy votes, or None if no round asked for votes.
+    votes : noisy number of records nearest to each of some points, or None if no round asked for
+        it.
     """
 
     centroids: IntArray
@@ -116,7 +117,7 @@ class Clustering(msgspec.Struct, frozen=True):
         return self.answer[:, -1] / 2.0**number_bits
 
     def by_noisy_count(self) -> Self:
-        """Return the same clustering, its clusters numbered by noisy count, the largest first.
+        """Return the same clustering with its clusters sorted by noisy count, the largest first.
 
         Clusters with equal counts keep their order. The order follows from released numbers, so it
         costs no privacy.
@@ -142,10 +143,11 @@ class Clustering(msgspec.Struct, frozen=True):
 
 
 class ExpectedError(NamedTuple):
-    """Standard error that a result is expected to show for a settled centroid.
+    """Standard error that a result is expected to show for a centroid whose interval is reliable
+    (settled).
 
-    It is the length of the standard errors of all features, divided by
-    `Mechanism.planned_radius`. It is infinite if hardly any cluster would be settled.
+    It is the length of the vector of the standard errors of all features, divided by
+    `Mechanism.planned_radius`. It is infinite if hardly any interval would be reliable.
 
     typical : median of simulated runs.
     low, high : bounds of the error in 80 % of the simulated runs.
@@ -176,9 +178,8 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def radius_share(self) -> Fraction:
-        """Planned radius of a cluster, divided by the radius of one of n_clusters equal cubes.
-
-        The cubes fill the domain.
+        """Planned radius of a cluster, divided by the radius of a cube, if n_clusters equal cubes
+        fill the domain.
         """
         raise NotImplementedError
 
@@ -189,7 +190,9 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def promise(self) -> Facts:
-        """Facts that state which values the interval of two standard errors covers."""
+        """Facts that state which values the interval of two standard errors around a centroid
+        covers.
+        """
         if self.noise is Noise.NONE:
             return (Fact.of("covers_nothing"),)
         counted = []
@@ -208,16 +211,16 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def initialization(self) -> RadiusSearch:
-        """Search method for the packing of initial centroids.
+        """Search method for the packing of spheres from which the initial centroids come.
 
-        An algorithm without initial centroids has Lloyd's method, for comparison.
+        An algorithm without initial centroids states Lloyd's method, for comparison.
         """
         return RadiusSearch.BISECTION
 
     @property
     def may_leave_bounds(self) -> bool:
-        """Return whether the last update leaves a centroid outside the bounds, if noise has moved
-        it there.
+        """Return whether a centroid that noise moves out of the bounds in the last update stays
+        there.
         """
         return False
 
@@ -244,7 +247,8 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
         return centroids
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """Return the standard error that a settled centroid will have, from public numbers alone.
+        """Return the standard error that a result is expected to show for a centroid, computed from
+        public numbers alone.
 
         A typical cluster has n_expected / n_clusters records.
 
@@ -270,8 +274,8 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def divides_by_noisy_counts(self) -> bool:
-        """Return whether centroids are sums divided by noisy counts, without shrinking by the known
-        noise.
+        """Return whether centroids are plain quotients of noisy sums and noisy counts, which are
+        not shrunk to allow for the noise.
         """
         return False
 

@@ -1,9 +1,9 @@
 """Protection of persons with several rows.
 
-Every person has the same number of shares, spread over the rows. A query is a sum over rows. Each
-term is the number of shares times the row's contribution, all exact integers. So the most that one
-person can change the sum is the most that one record with all shares can (docs/proofs/persons.md).
-A mechanism without `Persons` protects single records.
+Every person has the same number of shares, which are divided among the person's rows. A query is a
+sum over rows. Each term is the row's number of shares times the row's contribution, all exact
+integers. So the most that one person can change the sum is the most that one record with all shares
+can (docs/proofs/persons.md). A mechanism without `Persons` protects single records.
 """
 
 from typing import Final, NamedTuple
@@ -48,8 +48,8 @@ RECORD: Final = Unit.called("record")
 
 
 class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Unit of protection: one person with all rows. Raises PlanError if a field is out of its
-    range.
+    """Unit of protection: all rows of one person together. Raises PlanError if a field is out of
+    its range.
 
     name : word for a person, such as "patient".
     max_clients : number c of clients that may have rows of one person. Each client gives the person
@@ -79,8 +79,8 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def called(cls, name: str, max_clients: int = 1) -> "Persons":
-        """Return persons with this word for one of them. Raises PlanError if the word is a plural,
-        or if a field is out of its range.
+        """Return the unit of protection with this name for a person. Raises PlanError if the name
+        is a plural, or if a field is out of its range.
 
         name : singular word, such as "patient". Messages make the plural from it.
         """

@@ -65,7 +65,7 @@ class PrivateRun(
     noise.
 
     Neighbouring relation: `neighboring_relation`. The unit of protection is one record (one row)
-    or, with `persons`, one person with all rows.
+    or, with `persons`, all rows of one person together.
 
     domain : bounds and grid of the records.
     n_records : public cap on the number of records, or of persons.
@@ -79,7 +79,7 @@ class PrivateRun(
     count_bits : the unit of counts is 2**-count_bits records, or 2**-count_bits shares of a person.
     rounds : rounds of the algorithm, in order. Each kind of run states their type.
     persons : persons whose rows are protected together. Answers are then in shares of a person.
-        None if each row is protected alone.
+        None if single rows are protected.
     taken_from_the_data : a sentence for each setting that was taken from the data, so that no
         guarantee holds. None if all settings are public.
     finds : kind of the result.
@@ -169,7 +169,7 @@ class PrivateRun(
         raise NotImplementedError
 
     def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
-        """Raise PlanError if the noise would hide all results of the run.
+        """Raise PlanError if the noise is so large that the run could find nothing.
 
         totals : noise scales of each round, part by part.
         """
@@ -192,7 +192,7 @@ class PrivateRun(
 
     @property
     def bears_server_noise(self) -> bool:
-        """Return whether a plan may let the server add the noise. In such a run the server never
+        """Return whether a plan of this run may let the server add the noise. The server then never
         sees a result.
         """
         return True
@@ -242,7 +242,7 @@ class PrivateRun(
         return {round: in_shares(round.question(self), self.persons) for round in self.all_rounds}
 
     def question(self, round: Round) -> Question:
-        """Return the question of a round, the part of its query that the plan fixes."""
+        """Return the part of a round's query that the plan fixes."""
         return self._questions.get(round) or in_shares(round.question(self), self.persons)
 
     def parts(self, round: Round) -> tuple[Part, ...]:

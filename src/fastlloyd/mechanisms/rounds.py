@@ -34,8 +34,8 @@ class AnswerNoise:
     """Noise of an answer, and the share of clients in the answer.
 
     deviations : noise scales, one for each part, in units of the answer.
-    share : sum of the caps of the clients in the answer, divided by that of the clients in the
-        first answer of the run. 1 in the central model.
+    share : sum of the caps of the clients in this answer, divided by the sum of the caps of the
+        clients in the run's first answer. It is 1 in the central model.
     """
 
     deviations: tuple[float, ...]
@@ -63,7 +63,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         raise NotImplementedError
 
     def question(self, m: Any) -> Question:
-        """Return the question of the round, which the plan fixes."""
+        """Return the part of the round's query that the plan fixes."""
         raise NotImplementedError
 
     def query(self, m: Any, state: State) -> Query:
@@ -118,7 +118,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return math.ldexp(1.0, self.shift - 2 * fraction_bits)
 
     def question(self, m: Any) -> ClippedLoss:
-        """Return the question for the sum of clipped squared distances."""
+        """Return the query, without its parameters, for the sum of clipped squared distances."""
         return ClippedLoss(domain=m.domain, n_clusters=m.n_clusters, cap=self.cap, shift=self.shift)
 
     def query(self, m: Any, state: State) -> Query:

@@ -30,9 +30,8 @@ class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def alpha(self) -> Fraction:
-        """Planned radius of a cluster, divided by the radius of one of n_clusters equal cubes.
-
-        The cubes fill the domain.
+        """Planned radius of a cluster, divided by the radius of a cube, if n_clusters equal cubes
+        fill the domain.
         """
         raise NotImplementedError
 
@@ -69,7 +68,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     """Choices of a preset for settings that the user leaves open.
 
     initialization : search method for the packing of initial centroids.
-    min_count : floor under noisy counts, or None for the planner's.
+    min_count : smallest noisy count of a centroid that moves, or None for the planner's choice.
     paper_delta : whether delta is 1 / (N ln N) instead of 1 / (100 N). This delta allows one
         exposed record in about ln N data sets, so it is for comparison only.
     algorithm : name of the algorithm if the user names none.
@@ -194,7 +193,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def planned_mu(self) -> float | None:
         """The mu of one person at one client, with which the noise must be compared. The mu of a
-        person at c clients is c times as large. None without Gaussian noise.
+        person at c clients is c times as large. The result is None without Gaussian noise.
         """
         return None if self.mu is None else self.mu / max_clients(self.persons)
 

@@ -1,4 +1,4 @@
-"""Division of a person's shares over the rows.
+"""Division of a person's shares among the person's rows.
 
 A person with m rows and W shares gives each row floor(W / m) shares, and the first W mod m rows one
 more. (If m > W, the first W rows have one share each.) The rows are sorted by a hash. It is
@@ -10,10 +10,10 @@ first for all persons.
 Privacy needs two properties of the hash (docs/proofs/persons.md). First, different persons must
 have different hashes, for which 128 bits of BLAKE2b suffice. Second, no party may be able to make
 many different rows of a person with equal hashes. Such rows are taken for equal rows. If one of
-them is removed, the indices of the others change, and they exchange shares. The key of the hash is
-public, so plain arithmetic does not suffice, but 64 bits of BLAKE2b do. Two rows with the same hash
-move no more shares than other rows. Equal rows are numbered by plain arithmetic on whole arrays, as
-in SplitMix64 (Steele, Lea and Flood 2014).
+them is removed, the indices of the others change, and so do their numbers of shares. The key of the
+hash is public, so plain arithmetic does not suffice, but 64 bits of BLAKE2b do. Two rows with the
+same hash move no more shares than other rows. Equal rows are numbered by plain arithmetic on whole
+arrays, as in SplitMix64 (Steele, Lea and Flood 2014).
 """
 
 import hashlib

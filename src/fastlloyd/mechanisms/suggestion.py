@@ -1,6 +1,6 @@
 """Clearest split of noisy votes into groups, as advice to the reader of a result.
 
-The votes are noisy counts of the records nearest to each of some given points, the places
+Some given points are called places. The votes are noisy counts of the records nearest to each place
 (`NoisyVotes`). Places with votes far above their noise are clustered for each number of groups. The
 silhouette measures how well a clustering separates the groups. It is the mean of (b - a) / b over
 records. Here a and b are the distances of a record from the nearest and the next centroid
@@ -82,10 +82,10 @@ class _Clustered(NamedTuple):
 
 
 def clearest_split(noisy: NoisyVotes | None, n_clusters: int, seed: PublicSeed) -> Split | None:
-    """Return the clearest split into 2 to `n_clusters` groups, or None if the votes cannot tell.
+    """Return the clearest split into 2 to `n_clusters` groups, or None if the votes do not decide.
 
-    The votes cannot tell if noise hides most of them, or if a larger number of groups has the
-    largest silhouette.
+    The votes do not decide if noise hides most of them. Nor do they if more than `n_clusters`
+    groups have the largest silhouette.
 
     seed : public seed of the run.
     """
@@ -106,18 +106,19 @@ def clearest_split(noisy: NoisyVotes | None, n_clusters: int, seed: PublicSeed) 
 
 
 def sure_places(noisy: NoisyVotes) -> IntArray:
-    """Return the indices of the places whose votes are clearly above the noise, the most votes
-    first.
+    """Return the indices of the places whose votes are clearly above the noise, sorted by votes,
+    the most votes first.
     """
     sure = np.flatnonzero(noisy.votes > SURE * noisy.deviation)
     return sure[np.argsort(-noisy.votes[sure], kind="stable")[:MOST_PLACES]]
 
 
 def one_gaussian(noisy: NoisyVotes, which: IntArray, draws: Draws) -> NoisyVotes:
-    """Return noisy votes as one Gaussian would give them, with the same noise.
+    """Return simulated noisy votes: the votes that records from one Gaussian would give, with the
+    same noise.
 
-    The Gaussian has the mean, the covariance and the number of records of the votes for some
-    places.
+    The Gaussian has the mean, the covariance and the number of records of the votes for the places
+    `which`.
 
     which : indices of these places.
     """
@@ -138,7 +139,7 @@ def one_gaussian(noisy: NoisyVotes, which: IntArray, draws: Draws) -> NoisyVotes
 def silhouette(
     points: FloatArray, weights: FloatArray, extents: FloatArray, n_clusters: int, draws: Draws
 ) -> float:
-    """Return the silhouette, at most 1, of a clustering of weighted points (n, r).
+    """Return the silhouette, at most 1, of a k-means clustering of weighted points (n, r).
 
     extents : result of `squared_extents` for the points.
     """
@@ -162,12 +163,12 @@ def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
 def _groups(
     noisy: NoisyVotes, which: IntArray, n_tried: int, draws: Draws
 ) -> list[IntArray] | None:
-    """Return the groups of the clearest split, each as the indices of its places, or one group if
-    no split is clear.
+    """Return the groups of the clearest split, each as the indices of its places (`NoisyVotes`), or
+    one group if no split is clear.
 
-    Splits into 2 to `n_tried` groups are tried. Returns None if the votes cannot tell. This is so
-    with too few places, or if `n_tried` groups have the largest silhouette, because more groups may
-    have a larger one.
+    Splits into 2 to `n_tried` groups are tried. Returns None if the votes do not decide. This is so
+    if there are too few places, or if `n_tried` groups have the largest silhouette, because more
+    groups may have a larger one.
 
     which : indices of the places to split.
     """

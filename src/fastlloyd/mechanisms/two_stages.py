@@ -25,8 +25,8 @@ class TwoStages(msgspec.Struct, frozen=True):
     """Plans of both stages, made from public numbers before any budget is spent.
 
     first : mechanism that finds the bounds.
-    later : settings of the clustering, with the remaining budget. The bounds found replace its
-        domain. No other setting will change.
+    later : settings of the clustering, with the remaining budget. Its domain will be replaced by
+        the bounds found. No other setting will change.
     epsilon : epsilon of both stages together, at the delta of either stage.
     searched : keys of the features of a recipe that get the bounds found.
     """
@@ -107,7 +107,7 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def placeholder(outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:
-    """Return a domain that stands in until bounds are found."""
+    """Return a domain to use in settings until bounds are found."""
     d = outer.n_features
     return Domain(
         features=outer.features,

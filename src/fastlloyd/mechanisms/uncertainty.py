@@ -53,8 +53,9 @@ class Verdict(enum.Enum):
     def on(cls, relative_error: float, size: float, count_noise: float) -> "Verdict":
         """Return the verdict on a typical cluster.
 
-        relative_error : its relative error (`relative_errors`), which may be infinite.
-        size : its number of records or persons, true, expected or noisy.
+        relative_error : relative error of the cluster's centroid (`relative_errors`), which may be
+            infinite.
+        size : number of records or persons of the cluster: true, expected or noisy.
         count_noise : standard deviation of the noise in a count. If the noise is smaller than one
             record, the size does not matter.
         """
@@ -67,10 +68,10 @@ class Verdict(enum.Enum):
 
 
 class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
-    """Standard deviation of the noise in the last answer.
+    """Standard deviations of the noise in the last answer.
 
-    sums : deviation in a coordinate of a sum, in the units of the sum.
-    counts : deviation in a count, in records or persons.
+    sums : standard deviation in a coordinate of a sum, in the units of the sum.
+    counts : standard deviation in a count, in records or persons.
     """
 
     sums: float
@@ -94,9 +95,9 @@ def noise_errors(
 
     The result is float64 (n_clusters, n_features), in original units. The last update set m = (R +
     r) / (C + c), with noise r in the sum and c in the count. To first order its error is (r - m c)
-    / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C. `sizes` (n_clusters,) stand for C. The
-    displacement of the last update, after clipping and folding, stands for m. If sums are absolute,
-    the centroid stands for m.
+    / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C. Here C is taken from `sizes`
+    (n_clusters,), and m is the displacement of the last update, after clipping and folding. If sums
+    are absolute, m is the centroid.
 
     The errors describe the noise alone, given the previous centroids. They do not describe the
     spread of the records.
@@ -189,10 +190,10 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
         cover.
     status : status of each cluster.
     radius : R of the promise in original units, float64 (n_features,), or None without an R.
-    beyond : how far the mean may lie beyond the interval of two standard errors, float64
-        (n_clusters, n_features), in original units. Positive numbers are above the interval and
-        negative ones below. NaN means that nothing is stated. None if the answers cannot tell, or
-        if the centre is the mean.
+    beyond : largest distance by which the mean of a cluster's records may be outside the interval
+        of two standard errors, float64 (n_clusters, n_features), in original units. It is positive
+        above the interval and negative below, and NaN if nothing is stated. None if the answers do
+        not determine it, or if the centre is the mean.
     """
 
     errors: FloatArray
@@ -233,7 +234,9 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
 
 
 def settled(status: Sequence[Status]) -> BoolArray:
-    """Return whether the interval of each cluster is reliable, bool (n_clusters,)."""
+    """Return whether the interval of each cluster is reliable (its status is "settled"), bool
+    (n_clusters,).
+    """
     return np.array([each is Status.SETTLED for each in status])
 
 
@@ -255,8 +258,8 @@ def cautions(status: Sequence[Status], count_error: float) -> list[Fact]:
 def verdict(
     mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatArray, count_error: float
 ) -> Verdict:
-    """Return the verdict on a result. Its typical cluster has the median noisy count, or no record
-    if most clusters have few records or did not move.
+    """Return the verdict on a result. It is about a cluster with the median noisy count, or with no
+    record if most clusters have few records or did not move.
     """
     error = typical_error(mechanism, accuracy, noisy_counts, count_error)
     n_few = sum(each in (Status.FEW, Status.STAYED) for each in accuracy.status)
@@ -389,10 +392,10 @@ def _radius(mechanism: Mechanism, clustering: Clustering) -> FloatArray | None:
 def _beyond(
     mechanism: Mechanism, centroids: IntArray, seen: Evidence, is_settled: BoolArray
 ) -> FloatArray | None:
-    """Return `Accuracy.beyond`.
+    """Return `Accuracy.beyond`, the distances of the means from their intervals.
 
-    It is given only for a centroid near one bound and far from the other, because the column may be
-    skewed there.
+    A distance is given only for a centroid near one bound and far from the other, because the
+    column may be skewed there.
     """
     if seen.above is None or seen.below is None:
         return None

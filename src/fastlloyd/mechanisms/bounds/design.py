@@ -129,8 +129,8 @@ def _questions(settings: BoundsSettings) -> tuple[Histograms, ...]:
 
 
 def _dearest(settings: BoundsSettings, question: Histograms) -> int:
-    """Return the largest mu^2 of one answer over all neighbours, for noise of deviation 1 in all
-    counts.
+    """Return the largest mu^2 that one answer can cost, over all pairs of neighbours. The noise of
+    each count has a standard deviation of 1.
     """
     sensitivity = in_shares(question, settings.persons).sensitivity
     return max(sum(corner) for corner in sensitivity.corners(settings.neighboring_relation))
@@ -150,7 +150,7 @@ def _needed(settings: BoundsSettings) -> Fraction:
 def _epsilon(budget: Fraction, delta: float) -> float:
     """Return a float just below the epsilon at which mu^2 equals the budget.
 
-    So a run planned for this float spends no more than the budget.
+    A run that is planned for this float spends no more than the budget.
     """
     mu = math.nextafter(mu_from_squared(budget), 0)
     epsilon = math.nextafter(gdp_epsilon(mu, delta), 0)

@@ -106,7 +106,7 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return (self.scale,) * self.n_levels
 
     def question(self, m: Any) -> Histograms:
-        """Return the question for the counts of all nodes of all features."""
+        """Return the query, without its parameters, for the counts of all nodes of all features."""
         return Histograms(domain=m.domain, n_levels=self.n_levels, count_bits=m.count_bits)
 
     def query(self, m: "BoundsMechanism", state: FoundBounds) -> Query:
@@ -146,7 +146,7 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return question.n_rows * sum((1 / (n * scale**2) for n, scale in each), Fraction(0))
 
     def facts(self, m: "BoundsMechanism") -> dict[str, Any]:
-        """Return the question of the round, its sensitivity, noise and cost."""
+        """Return facts about the round's query: its meaning, sensitivity, noise and cost."""
         question = m.question(self)
         return {
             "asks": "histograms",
@@ -204,8 +204,8 @@ class BoundsMechanism(
 
     @property
     def seed(self) -> PublicSeed:
-        """Public seed, derived from all settings. It orders only the left-over shares of
-        persons.
+        """Public seed, derived from all settings. It only decides which rows get the shares of a
+        person that are left over.
         """
         return PublicSeed(self.digest)
 

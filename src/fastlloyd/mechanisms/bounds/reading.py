@@ -1,12 +1,15 @@
 """Intervals that contain the records of a feature, read from noisy histograms.
 
-All comparisons are between integers, so every machine has the same result.
+The histograms of a feature form a tree. Level 1 has eight intervals (nodes), and each further level
+divides every node into eight. All comparisons are between integers, so every machine has the same
+result.
 
 A node counts as occupied if its noisy count exceeds the threshold for noise. Each occupied node
 without an occupied child is widened by one node of the same size on either side. All of these nodes
 together span an interval. The interval is accepted if noise can explain the counts outside.
-Otherwise the next attempt uses one level less, down to the eight nodes of the first level. Fewer
-levels are also tried to include the last few records, unless the interval would become much wider.
+Otherwise the next attempt uses one level less, down to the first level. After an interval is
+accepted, fewer levels are tried as well, because they may include the last few records. Their
+interval is used unless it is much wider.
 """
 
 from collections.abc import Iterator, Sequence
@@ -73,7 +76,7 @@ def _up(mp: Any, value: Any) -> int:
 def interval(
     levels: Levels, thresholds: Thresholds, *, open_below: bool, open_above: bool
 ) -> Interval | None:
-    """Return the leaves [first, last) with nearly all records of a feature, or None.
+    """Return the range [first, last) of leaves with nearly all records of a feature, or None.
 
     None means that noise hides the records.
 

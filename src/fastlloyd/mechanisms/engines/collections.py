@@ -115,9 +115,10 @@ def sample(X: Any) -> Any:
 def collection_records(X: Any, domain: Domain, using: Using | None = None) -> EngineRecords:
     """Return the records of a data frame or array of Dask.
 
-    The workers of the cluster to which this process is connected read the records. They keep as
-    many grid points as their memory allows. Without a cluster, this process computes one partition
-    after the other, in each pass. Persist X so that it is not computed again in each pass.
+    The workers of the cluster to which this process is connected read the records. The workers keep
+    as many grid points as their memory allows. Without a cluster, this process computes one
+    partition after the other, in each pass. Persist X so that it is not computed again in each
+    pass.
 
     using : as in `FramePart`.
     """

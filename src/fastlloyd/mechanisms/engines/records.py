@@ -50,7 +50,7 @@ class EngineRecords:
 
     source : name of the records in messages.
     parts : the engine's handle of each `Partition`, in the order of their numbers.
-    cells : largest number of cells of each part, or None if it is known only after reading.
+    cells : largest number of cells of each part. None if it is known only after reading.
     report : function of the number of finished parts and the number of all parts. It is called from
         time to time, and after each part.
     check_unchanged : function that raises DataError if the records have changed since the
@@ -129,8 +129,8 @@ class EngineRecords:
         return self.look(asked)[:2]
 
     def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
-        """Return the sum of `asked` over the records, the number of records, and the sum of
-        `summarize` over all blocks.
+        """Return the sum of `asked` over the records, and the number of records. If `summarize` is
+        given, also return the sum of its results over all blocks.
 
         With `summarize`, all records are read again. Raises DataError if the source changed between
         two passes, or contains no records.
@@ -188,7 +188,7 @@ class EngineRecords:
             self._places[number] = place
 
     def _tallies(self, ask: Ask) -> Iterator[tuple[int, Tally]]:
-        """Yield each part's index and tally, once."""
+        """Yield the index of each part and its `Tally`, once."""
         left, of = set(range(len(self._places))), len(self._places)
         self._report(0, of)
         for came in self._engine.map(ask, self._places):

@@ -74,10 +74,10 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Findings about a part: the numbers of its clipped and of its dropped records, and its summary
-    (see `Summary`).
+    """Facts noticed while a part of the records was read: the number of clipped and of dropped
+    records, and a summary (`Summary`).
 
-    The sum of two findings belongs to both parts together.
+    Two findings can be added. The sum is for both parts together.
     """
 
     clipped: Clipped = field(default_factory=Clipped)
@@ -98,7 +98,7 @@ class Grid:
     """Grid points of a part, in blocks.
 
     number : number of the part.
-    found : numbers of clipped and of dropped records of the part, and its summary.
+    found : facts noticed while the part was read.
     """
 
     number: int
@@ -108,7 +108,9 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Answer of a part, int64, with its number of records n and its findings."""
+    """Answer for one part of the records, int64, with the number n of records in the part and the
+    facts noticed while reading it.
+    """
 
     answer: IntArray = field(repr=False)
     n: int = field(repr=False)
@@ -117,7 +119,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Fault of a part or of its worker.
+    """Fault in a part of the records, or of its worker.
 
     sentence : text of the error, without a value of a record.
     code, column : code and column of the error, or None.

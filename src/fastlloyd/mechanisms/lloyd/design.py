@@ -124,7 +124,7 @@ def squared_radii(
 
 
 def count_share(digits: Any, algorithm: Algorithm, n_features: int) -> Real:
-    """Return the share of the budget for the counts.
+    """Return the share of the budget that pays for the counts.
 
     The budget is mu^2 with Gaussian noise, and epsilon with Laplace noise. FastLloyd (Eqn 7): 1 /
     sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho / (2 rho + sqrt d).
@@ -176,8 +176,8 @@ def n_iterations(
 
 
 def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) -> Real:
-    """Return the number of iterations for a budget epsilon: the number at which the error is the
-    largest that is tolerated.
+    """Return the number of iterations for which a budget epsilon suffices. At this number the error
+    just reaches the largest tolerated error.
     """
     rho = exact(digits, RHO)
     smallest = digits.sqrt(
@@ -189,8 +189,8 @@ def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) 
 def _affordable_by_mu(
     digits: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float
 ) -> Real:
-    """Return the number of iterations for a budget mu: the number at which the error is the largest
-    that is tolerated.
+    """Return the number of iterations for which a budget mu suffices. At this number the error just
+    reaches the largest tolerated error.
     """
     d, sigma = domain.n_features, 1 / digits.mpf(mu)
     if algorithm.radius is RadiusSchedule.NONE:
@@ -211,12 +211,13 @@ def _affordable_by_mu(
 
 
 def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Fraction:
-    """Return the default floor under noisy counts, in records or persons.
+    """Return the default of the smallest noisy count with which a centroid moves, in records or
+    persons.
 
     It is the standard deviation of the count noise in the last round, and at least 1. Below it even
     the sign of a count is unreliable, and a division would move the centroid anywhere within the
-    radius. One deviation was chosen among 0, 1/2, 1 and 2 by the loss on iris, s1 and wine. So
-    results on these data sets come from a tuned setting. The preset `paper` has no floor.
+    radius. One deviation was chosen among 0, 1/2, 1 and 2 by the loss on iris, s1 and wine, so this
+    setting is tuned to these data sets. In the preset `paper` the number is 0.
     """
     if noise is Noise.NONE:
         return Fraction(1)

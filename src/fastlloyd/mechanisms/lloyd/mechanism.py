@@ -30,7 +30,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     count_scale : scale of the total noise of a count, in units of 2**-count_bits records.
     squared_radius : squared radius H2 in grid units, or None without a radius.
 
-    If persons are protected, shares of a person replace records, as in `Round.scales`.
+    If persons are protected, counts are in shares of a person instead of records.
     """
 
     moves_centroids: ClassVar[bool] = True
@@ -45,8 +45,8 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         return self.sum_scale, self.count_scale
 
     def question(self, m: "LloydMechanism") -> Moments:
-        """Return the question for sums and counts per cluster. With a radius, the sums are of
-        offsets.
+        """Return the query, without its parameters, for the sum and the count of each cluster. With
+        a radius, the sums are of offsets from the centroids.
         """
         return Moments(
             domain=m.domain,
@@ -56,7 +56,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         )
 
     def query(self, m: "LloydMechanism", state: Clustering) -> Query:
-        """Return the query for sums and counts around the centroids of the state."""
+        """Return the query for sums and counts around the centroids of `state`."""
         return ask(m.question(self), centroids=state.centroids)
 
     def advance(
@@ -162,7 +162,9 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def radius_share(self) -> Fraction:
-        """Ratio alpha of the planned radius, which algorithms without a radius have too."""
+        """Ratio alpha, which determines the planned radius. Algorithms without a radius have it
+        too.
+        """
         return self.algorithm.alpha
 
     @property
@@ -172,7 +174,9 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def sums_are_relative(self) -> bool:
-        """Return whether the last round has a radius."""
+        """Return whether the last round sums offsets from the centroids, which it does if it has a
+        radius.
+        """
         return self.rounds[-1].squared_radius is not None
 
     @property
@@ -229,15 +233,18 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         return float(np.linalg.norm(errors)) / max(self.planned_radius, 1.0)
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """Return the standard error that a settled centroid will show.
+        """Return the standard error that a result is expected to show for a centroid.
 
-        Moves to come add to the noise, by factors from simulated runs (`lab/studies/forecast.py`).
+        It is the error by noise, multiplied by a factor for further moves of the centroid. The
+        factors come from simulated runs (`lab/studies/forecast.py`).
         """
         low, typical, high = (factor * self.noise_error(noise_factor) for factor in SHOWN)
         return ExpectedError(typical=typical, low=low, high=high)
 
     def planning(self, noise_factor: float) -> list[Fact | Facts]:
-        """Return facts about rounds, radius, noise and the floor under counts."""
+        """Return facts about rounds, radius, noise and the smallest noisy count with which a
+        centroid moves.
+        """
         last, half_width = self.rounds[-1], 2**self.domain.fraction_bits
         radius = Fact.of("no_radius")
         if self.algorithm.radius is not RadiusSchedule.NONE and last.squared_radius is not None:

@@ -58,8 +58,8 @@ F = Fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Row of `TABLE`: shares and radii of the rounds, and number of directions. The row is for runs
-    with at most `max_features` features and a signal below `below_signal`.
+    """Row of `TABLE`: shares of the budget and radii of the rounds, and the number of directions.
+    The row is for runs with at most `max_features` features and a signal below `below_signal`.
     """
 
     max_features: int
@@ -78,9 +78,9 @@ class Row:
     n_inner: int
 
     def share(self, weight: Fraction, mean: Fraction) -> Fraction:
-        """Return the share of mu^2 that a weight of this row gets.
+        """Return the share of mu^2 that a round or part with this weight gets.
 
-        mean : weight of the mean.
+        mean : weight of the mean in the row.
         """
         return weight / (COUNT + mean + self.lengths + self.second + self.votes + sum(self.steps))
 
@@ -173,7 +173,7 @@ class Budget:
     persons: Persons | None
 
     def scales(self, question: Question, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-        """Return the standard deviations of the noise of a question's parts.
+        """Return the standard deviation of the noise in each part of a query's answer.
 
         shares : shares of mu^2, one for each part or one for the whole answer.
         """
@@ -277,8 +277,8 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
 def _in_square_units(
     settings: Settings[MomentAlgorithm], in_units: Callable[[int], Rounds]
 ) -> Rounds:
-    """Return the round that asks for squares, with its noise. It uses the finest units with which
-    the sum does not become too large.
+    """Return the round that asks for squares, with its noise. Its units are the finest with which
+    the sum fits its integers.
 
     in_units : function that returns the round for a number of units in the radius.
 
@@ -313,7 +313,7 @@ def _n_directions(row: Row, domain: Domain) -> int:
 
 
 def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
-    """Return the weight of the mean for many features.
+    """Return the weight of the mean in a row of the table, for many features.
 
     The mean's share of the budget grows with d / (N mu)^2, from 6 to 45 percent.
 
@@ -327,9 +327,10 @@ def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
 
 
 def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
-    """Return the number of candidates for the vote.
+    """Return the number of candidates in the vote: the points for which nearest records are
+    counted.
 
-    wanted : number of candidates with votes above the noise.
+    wanted : number of candidates that should get votes above the noise.
 
     For up to 3 features, more than `FEW_CANDIDATES` candidates form a regular grid, so their number
     is a d-th power. For more than 3 features, the result includes the candidates far from the mean

@@ -72,8 +72,8 @@ def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -
 
 
 def _without_noise(values: FloatArray, edge: float) -> FloatArray:
-    """Return an estimate of each eigenvalue without noise: the t that solves t + edge^2 / (4 t) =
-    value.
+    """Return estimates of the eigenvalues without noise: for each value, the t that solves t +
+    edge^2 / (4 t) = value.
 
     edge : largest eigenvalue of noise alone.
     """
@@ -84,7 +84,7 @@ def _without_noise(values: FloatArray, edge: float) -> FloatArray:
 def used(state: State) -> int:
     """Return the number of directions that were found.
 
-    It is at least one if the mechanism has directions, except in a state that no run produces.
+    In any real run it is at least one if the mechanism has directions.
     """
     n_directions: int = state.directions.shape[1]
     return max(int(state.directions.any(axis=0).sum()), min(1, n_directions))

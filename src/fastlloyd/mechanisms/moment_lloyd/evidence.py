@@ -5,10 +5,10 @@ weighted mean of all steps has less noise than the last one alone. If they disag
 of earlier steps were too far away.
 
 Offsets are clipped to a radius that is typical of all clusters. If a cluster is wide, skewed, or
-made of several groups, its mean differs from the mean of the clipped offsets. No step asks about
-this difference. But the votes (step 3 of docs/momentlloyd.md) are a noisy picture of the records.
-With few features, the first sum is not clipped (`means.py`). The evidence is used only for the
-reported accuracy of the centroids.
+made of several groups, its mean differs from the mean of the clipped offsets. The answers to the
+steps do not show this difference. But the votes (step 3 of docs/momentlloyd.md) are a noisy picture
+of the records. With few features, the sum of all records in the first round is not clipped. The
+evidence is used only for the reported accuracy of the centroids.
 """
 
 from typing import NamedTuple
@@ -47,7 +47,7 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
     """Return the evidence of all rounds.
 
     state, radius : state and radius of the query of the last round.
-    seen : findings of all answers.
+    seen : noisy sums, votes and steps of all answers.
     """
     counts = seen.steps[-1].counts
     # what the move was divided by: less where all counts may be alike
@@ -78,7 +78,7 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
 
 
 def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVotes:
-    """Return the votes, with the positions of their candidates.
+    """Return the noisy votes, with the position of each candidate.
 
     Positions have the features as coordinates or, with directions, the coordinates along them.
     """
@@ -97,8 +97,8 @@ def _places(m: MomentFields, state: State, histogram: Histogram) -> FloatArray:
 
 
 def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the means of the clusters over all steps, and the deviations of their noise, both (k,
-    d).
+    """Return the mean of each cluster, averaged over all steps, and the standard deviations of its
+    noise, both (k, d).
 
     Each step is weighted by its precision. If the steps of a cluster differ by more than noise
     explains, only the last step counts.
@@ -128,13 +128,13 @@ class Estimate(NamedTuple):
 def farther(
     beyond: Estimate, total: Total, last: Step, radius: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return how much higher, and how much lower, the mean of a cluster may lie than its centre.
+    """Return the distances by which the mean of a cluster may be above and below its centre.
 
-    Both results are float64 (k, d), in grid units, from 0 to three radii. Each is the larger of an
-    estimate from the votes and one from the first sum. One deviation of the noise is added to
-    either estimate.
+    Both results are float64 (k, d), in grid units, from 0 to three radii. Each is the larger of two
+    estimates, one from the votes and one from the first sum. One standard deviation of the noise is
+    added to either estimate.
 
-    beyond : estimate, from the votes, of how far records beyond the radius move each mean.
+    beyond : distance by which records beyond the radius move each mean, estimated from the votes.
     total : noisy sum of all records from the first round.
     last : last step.
     """
@@ -174,10 +174,10 @@ def missing(total: Total, last: Step) -> Estimate:
 def _beyond(
     m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
 ) -> tuple[Estimate, NDArray[np.bool_]]:
-    """Return what the votes show about records beyond the radius.
+    """Return two findings from the votes about records beyond the radius.
 
-    The first result estimates how far clipping moves each mean, (k, r). The second says whether a
-    cluster is crowded, bool (k,), as in `Evidence`.
+    The first is the estimated distance by which clipping moves each mean, (k, r). The second says
+    whether a cluster is crowded, bool (k,), as in `Evidence`.
     """
     candidates, places = _places(m, state, histogram), state.centroids.astype(np.float64)
     if m.n_directions:
@@ -194,7 +194,8 @@ def _beyond(
 
 
 def _of_clusters(votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArray) -> Estimate:
-    """Return the mean of the candidates' values in each cluster, weighted by votes, with its noise.
+    """Return the mean of some value over each cluster's candidates, weighted by their votes, with
+    its noise.
 
     values : value of each candidate, float64 (m, .).
     owners : cluster of each candidate.

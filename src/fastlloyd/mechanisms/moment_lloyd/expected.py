@@ -1,9 +1,10 @@
-"""Standard error that a result of MomentLloyd is expected to show for a settled centroid.
+"""Standard error that a result of MomentLloyd is expected to show for a centroid whose interval is
+reliable (settled).
 
 The estimate comes from public numbers and a table. `lab/studies/forecast.py` makes the table by
-simulation, and describes the simulated records. The *signal* of a cluster determines its error.
-The signal is the cluster's number of records times mu, divided by the noise factor. The noise
-factor is the deviation of the noise, divided by the deviation that the guarantee needs.
+simulation, and describes the simulated records. The *signal* of a cluster determines its error. The
+signal is the cluster's number of records times mu, divided by the noise factor. The noise factor is
+the deviation of the noise, divided by the deviation that the guarantee needs.
 """
 
 import math
@@ -58,7 +59,8 @@ TABLE: tuple[tuple[tuple[float, ...], ...], ...] = (
 
 
 def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
-    """Return the standard error of a settled centroid, and its bounds in 80 % of fits.
+    """Return the expected standard error of a centroid with a reliable interval, and its bounds in
+    80 % of fits.
 
     noise_factor : scale of the noise, divided by the scale that the guarantee needs.
 
@@ -76,9 +78,9 @@ def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
 
 
 def crowding(n_clusters: int) -> float:
-    """Return the factor of the table for this number of clusters.
+    """Return the factor by which the table's errors grow with this number of clusters.
 
-    The radius of a cluster falls faster with their number than the standard errors do.
+    The radius of a cluster falls faster with the number of clusters than the standard errors do.
     """
     return float((n_clusters / 4) ** 0.3)
 

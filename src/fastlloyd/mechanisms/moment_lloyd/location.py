@@ -67,9 +67,9 @@ def divisor(m: MomentFields, state: State) -> float:
     """Return the number by which sums over all records are divided.
 
     It is the number of records, but at least `LEAST_DEVIATIONS` standard deviations of this number.
-    A sum divided by a number that is mostly noise would be mostly noise too. The minimum never
-    exceeds a quarter of the expected number, nor the cap. The deviation is the planned one, for all
-    clients. So if clients are missing, the centroids move more cautiously.
+    A sum divided by a number that is mostly noise would be mostly noise too. The minimum is never
+    above a quarter of the expected number, or above the cap. It uses the planned deviation, which
+    is for all clients. So if clients are missing, the centroids move more cautiously.
     """
     deviation = float(m.count_scales[0]) / 2**m.number_bits
     least = LEAST_DEVIATIONS / math.sqrt(sum(_precisions(m, deviation)))

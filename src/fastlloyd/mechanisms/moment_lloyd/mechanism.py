@@ -71,7 +71,9 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
 
     @cached_property
     def n_candidates(self) -> int:
-        """Number of candidates in the vote, or 0 without a vote."""
+        """Number of candidates in the vote: the points for which nearest records are counted. 0
+        without a vote.
+        """
         return max(round.n_candidates for round in self.rounds)
 
     @cached_property
@@ -138,8 +140,8 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
     def read_state(
         self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes
     ) -> State:
-        """Return the state with the fields in `data`, and with the findings that every
-        client has.
+        """Return the state with the fields in `data`, and with the noisy sums, votes and steps that
+        every client knows.
         """
         seen = self.rounds[number].seen(self, state, answer, noise)
         return msgspec.structs.replace(decode(self, self._travelling(number), data), seen=seen)
@@ -156,7 +158,7 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         )
 
     def planning(self, noise_factor: float) -> list[Fact | Facts]:
-        """Return facts about the question of each round, and the party that computes the next
+        """Return facts about the query of each round, and about the party that computes the next
         query.
         """
         asked = [

@@ -77,7 +77,7 @@ MOMENTLLOYD = MomentAlgorithm()
 
 
 class Shape(Protocol):
-    """Fields of a mechanism on which a question depends."""
+    """Interface: fields of a mechanism on which a query depends."""
 
     @property
     def domain(self) -> Domain:
@@ -97,7 +97,7 @@ class Shape(Protocol):
 
 
 class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
-    """Base of MomentLloyd's rounds. A subclass defines the question and the state after the answer.
+    """Base of MomentLloyd's rounds. A subclass defines the query and the state after the answer.
 
     scales : standard deviations of the noise, one for each part of the answer.
     powers : for each part of the answer, p if its unit is length**p, or 0 if it counts records.
@@ -109,7 +109,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     scales: tuple[Fraction, ...]
 
     def question(self, m: Shape) -> Question:
-        """Return the question, which follows from the plan."""
+        """Return the part of the query that the plan fixes."""
         raise NotImplementedError
 
     def check(self, m: MomentFields, number: int) -> None:
@@ -162,8 +162,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def advance(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> State:
         """Return the state after the noisy answer.
 
-        If clients are missing, the answer lacks their records. Then the number of records is scaled
-        by the caps of the clients that are present.
+        If clients are missing, the answer lacks their records. Then the number of records is
+        multiplied by `noise.share`, the share of all caps that the present clients have.
         """
         there = location.scaled(m, state, noise.share)
         after = self.follow(m, there, *self.noisy_parts(m, there, answer, noise))
@@ -189,15 +189,15 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         answer: Answer,
         noise: AnswerNoise,  # noqa: ARG002
     ) -> Seen:
-        """Return the findings of all answers up to this one. The arguments are those of
-        `advance`.
+        """Return the noisy sums, votes and steps of all answers up to this one. The arguments are
+        those of `advance`.
         """
         return replace(
             state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer
         )
 
     def facts(self, m: MomentFields) -> dict[str, Any]:
-        """Return the question of the round, its sensitivity, noise and cost."""
+        """Return facts about the round's query: its meaning, sensitivity, noise and cost."""
         question = m.question(self)
         return {
             "asks": type(self).__struct_config__.tag,
@@ -259,8 +259,8 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
     finds_number: ClassVar[bool] = True
 
     def question(self, m: Shape) -> ClippedOffsets:
-        """Return the question for the sum of offsets and the number of records of a single
-        cluster.
+        """Return the query, without its parameters, for the sum of all offsets and the number of
+        records.
         """
         return ClippedOffsets(
             space=Features(domain=m.domain), n_clusters=1, units=self.units, count_bits=m.count_bits
@@ -276,8 +276,8 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
         return location.mean(m, state, sums, count)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """Return the findings of the first answer: a sum of all records, if the radius contains the
-        box.
+        """Return what the first answer shows: a noisy sum of all records, if the radius contains
+        the whole box.
         """
         shown = super().seen(m, state, answer, noise)
         if self.radius < 1:
@@ -294,7 +294,7 @@ class SquaresRound(ClippingRound, frozen=True, kw_only=True, tag="squares"):
     powers: ClassVar[tuple[int, ...]] = (2,)
 
     def question(self, m: Shape) -> ClippedSquares:
-        """Return the question for the sum of squares in each feature."""
+        """Return the query, without its parameters, for the sum of squares in each feature."""
         return ClippedSquares(domain=m.domain, units=self.units)
 
     def follow(self, m: MomentFields, state: State, squares: Noisy) -> State:
@@ -315,7 +315,7 @@ class LengthsRound(MomentRound, frozen=True, kw_only=True, tag="lengths"):
         return self.units
 
     def question(self, m: Shape) -> ClippedLengths:
-        """Return the question for the sum of lengths."""
+        """Return the query, without its parameters, for the sum of |x - centre|."""
         return ClippedLengths(domain=m.domain, units=self.units)
 
     def follow(self, m: MomentFields, state: State, lengths: Noisy) -> State:
@@ -335,11 +335,15 @@ class SecondMomentRound(ClippingRound, frozen=True, kw_only=True, tag="second-mo
     powers: ClassVar[tuple[int, ...]] = (2, 2)
 
     def question(self, m: Shape) -> SecondMoment:
-        """Return the question for the sum of products of every pair of features."""
+        """Return the query, without its parameters, for the sum of products of every pair of
+        features.
+        """
         return SecondMoment(domain=m.domain, units=self.units)
 
     def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002 - always the same
-        """Return the names of the fields with number, mean and typical distance of the records."""
+        """Return the names of the state's fields for the number, the mean and the typical distance
+        of the records.
+        """
         return {"number", "centre", "length"}
 
     def follow(self, m: MomentFields, state: State, diagonal: Noisy, above: Noisy) -> State:
@@ -356,14 +360,18 @@ class SecondMomentRound(ClippingRound, frozen=True, kw_only=True, tag="second-mo
 
 
 class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
-    """Round that asks for votes: the number of records nearest to each candidate."""
+    """Round that asks for the number of records nearest to each of some points (votes for
+    candidates).
+    """
 
     powers: ClassVar[tuple[int, ...]] = (0,)
     counts_records: ClassVar[bool] = True
     n_candidates: int  # type: ignore[misc]  # of other rounds 0
 
     def question(self, m: Shape) -> Votes:
-        """Return the question for a histogram over the candidates."""
+        """Return the query, without its parameters, for the number of records nearest to each
+        candidate.
+        """
         return Votes(
             space=space(m, in_directions=m.n_directions > 0),
             n_candidates=self.n_candidates,
@@ -385,15 +393,15 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
             )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Return the query about the candidates. With directions, candidates are points
-        along them.
+        """Return the query about the candidates of `state`. With directions, candidates are points
+        along the directions.
         """
         frame = {"origin": state.centre, "directions": state.directions} if m.n_directions else {}
         return ask(m.question(self), candidates=state.candidates, **frame)
 
     def needs(self, m: MomentFields) -> set[str]:
-        """Return the names of the fields of the candidates and, with directions, of the fitted
-        Gaussian.
+        """Return the names of the state's fields for the candidates and, with directions, for the
+        fitted Gaussian.
         """
         return {"number", "candidates"} | (
             {"centre", "directions", "variances", "length"} if m.n_directions else set()
@@ -404,7 +412,7 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
         return start.from_votes(m, state, votes)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """Return the findings of all answers up to these votes."""
+        """Return the noisy sums, votes and steps of all answers up to these votes."""
         (votes,) = self.noisy_parts(m, state, answer, noise)
         return super().seen(m, state, answer, noise).with_votes(state.candidates, votes)
 
@@ -413,7 +421,7 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
     """Round that asks for one step of the clustering: sums of offsets from the nearest centroid,
     and counts.
 
-    Each offset is clipped to `radius` typical offsets.
+    Each offset is clipped to `radius` times the typical offset.
 
     in_directions : whether centroids are points along the directions, not in all features.
     """
@@ -424,7 +432,9 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
     in_directions: bool = False
 
     def question(self, m: Shape) -> ClippedOffsets:
-        """Return the question for sums of offsets and for counts."""
+        """Return the query, without its parameters, for the sums of offsets and the counts of all
+        clusters.
+        """
         where = space(m, in_directions=self.in_directions)
         return ClippedOffsets(
             space=where, n_clusters=m.n_clusters, units=self.units, count_bits=m.count_bits
@@ -444,7 +454,7 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
         return ask(question, centroids=state.centroids, radius=R)
 
     def needs(self, m: MomentFields) -> set[str]:
-        """Return the names of the fields of centroids, of typical offsets and of directions."""
+        """Return the names of the state's fields for centroids, typical offsets and directions."""
         frame = {"centre", "directions"} if m.n_directions else set()
         return (
             {"number", "spread"}
@@ -457,8 +467,8 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
         return steps.step(m, state, sums, counts, in_directions=self.in_directions)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """Return the findings of all answers up to this step. The step itself is added to them only
-        if it moves the centroids in all features, not along directions.
+        """Return the noisy sums, votes and steps of all answers up to this step. The step itself is
+        added to them only if it moves the centroids in all features, not along directions.
         """
         shown = super().seen(m, state, answer, noise)
         return (
@@ -477,7 +487,7 @@ Rounds = MeanRound | SquaresRound | LengthsRound | SecondMomentRound | VotesRoun
 
 
 def space(m: Shape, *, in_directions: bool) -> Space:
-    """Return the space of a query: that of the directions found, or that of all features."""
+    """Return the space of a query: the directions found, or all features."""
     return (
         Subspace(domain=m.domain, n_directions=m.n_directions)
         if in_directions

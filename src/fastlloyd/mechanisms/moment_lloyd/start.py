@@ -138,7 +138,7 @@ def with_far(near: int) -> int:
 
 
 def number_far(m: MomentFields) -> int:
-    """Return the number of far candidates, which are the last ones.
+    """Return the number of candidates far from the mean. They are the last candidates.
 
     With few features there are none. The box of candidates is wider instead.
     """
@@ -160,7 +160,7 @@ def weighed(votes: Noisy, expected: FloatArray, n: float, n_far: int) -> FloatAr
 
     votes : noisy votes of the m candidates.
     expected : expected votes of the m candidates.
-    n_far : number of far candidates, which are the last ones.
+    n_far : number of candidates far from the mean, which are the last ones.
     """
     near = len(expected) - n_far
     far = outstanding(Noisy(votes.values[near:], votes.deviation), n)
@@ -214,7 +214,8 @@ def projection(h: FloatArray, n: float) -> FloatArray:
 
 
 def outstanding(votes: Noisy, n: float) -> FloatArray:
-    """Return the votes of more than four deviations of their noise, and 0 for all other votes.
+    """Return the votes that exceed four standard deviations of their noise, and 0 in place of all
+    other votes.
 
     If the sum of these votes exceeds n / 2, all of them are scaled down.
     """
@@ -237,8 +238,8 @@ def _spread(
 ) -> tuple[FloatArray, FloatArray]:
     """Divide each candidate's weight equally among the sample points that are nearest to it.
 
-    Returns all points and their weights. A candidate without sample points keeps its weight. In
-    this way each cell of the histogram gets an extent. Otherwise a histogram with few cells would
+    Returns all points and their weights. A candidate without sample points keeps its weight. So the
+    weight of each candidate is spread over its cell. Otherwise a histogram with few cells would
     look like a few points.
 
     w : weights of the candidates.

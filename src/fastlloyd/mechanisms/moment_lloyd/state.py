@@ -2,8 +2,8 @@
 
 The client that computes a state uses floating point, whose last digits differ between machines. It
 rounds the results to integers. In a federated run it sends the integers to the other clients as
-bytes. So later rounds start from the same integers everywhere. All parties also keep the findings
-of the answers, from which the errors of the final centroids follow.
+bytes. So later rounds start from the same integers everywhere. All parties also keep the noisy
+sums, votes and steps (`Seen`), from which the errors of the final centroids follow.
 """
 
 import math
@@ -43,7 +43,9 @@ class MomentFields(Mechanism, frozen=True, kw_only=True):
 
     @property
     def n_candidates(self) -> int:
-        """Number of candidates in the vote, or 0 without a vote."""
+        """Number of candidates in the vote: the points for which nearest records are counted. 0
+        without a vote.
+        """
         raise NotImplementedError
 
     @property
@@ -66,7 +68,7 @@ class Noisy:
     def scaled(self, unit: float) -> "Noisy":
         """Return values and deviation multiplied by `unit`.
 
-        unit : size of the present unit, measured in the new unit.
+        unit : size of the old unit, measured in the new unit.
         """
         return Noisy(self.values * unit, self.deviation * unit)
 
@@ -96,7 +98,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step in all features.
+    """One step of the clustering that used all features, not directions.
 
     centroids : centroids before the step, int64 (k, d).
     sums : noisy sums of offsets, (k, d).
@@ -110,7 +112,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Findings of the answers so far.
+    """Noisy sums, votes and steps of the answers so far.
 
     total : sum of all records from the first round, or None if that sum was clipped.
     histogram : votes, or None without a vote.
@@ -214,7 +216,9 @@ def _fields(m: MomentFields) -> tuple[Parameter, ...]:
 
 
 def known(m: MomentFields, state: State, **changes: Value) -> State:
-    """Return the state with some fields replaced. Each new value is checked against its range."""
+    """Return the state with some fields replaced, after a check of each new value against its
+    range.
+    """
     ranges = m.fields_of_state
     return msgspec.structs.replace(
         state, **{name: ranges[name].check(value) for name, value in changes.items()}

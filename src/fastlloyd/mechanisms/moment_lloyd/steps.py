@@ -74,7 +74,7 @@ def _most(m: MomentFields, spread: int, dimensions: int) -> float:
     `LEAST_RADIUS`**2.
 
     For a step in all features, the result is the same along and across the directions. Offsets are
-    longer along them, so noise is trusted less there.
+    longer along them, so moves along them may be shrunk more than necessary.
 
     spread : expected squared offset.
     """

@@ -1,4 +1,4 @@
 """Persons whose rows are read in passes.
 
-Their shares are stored on disk, and every pass must read the same rows.
+Each row's number of shares is stored on disk, and every pass must read the same rows.
 """

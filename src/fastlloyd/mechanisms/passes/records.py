@@ -40,7 +40,8 @@ from fastlloyd.mechanisms.spread import Shares, numbers_among_equals, spread_key
 class PersonsInPasses:
     """Persons whose rows are read in blocks, with the interface of `AllRecords`.
 
-    The memory used does not grow with the number of persons. The first pass finds the number of
+    The memory used does not grow with the number of persons. Each person has the same number of
+    shares, divided among the person's rows (`persons.py`). The first pass finds the number of
     shares of each row, and stores these numbers on disk. Later passes use the stored numbers. A
     pass raises DataError if its rows differ from those of the first pass, and any error of the
     reader.
@@ -62,7 +63,7 @@ class PersonsInPasses:
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
         """Return the exact answer and the number of persons, in one pass. A row counts once for
-        each share.
+        each of its shares.
         """
         return self.total(query)
 
@@ -72,7 +73,7 @@ class PersonsInPasses:
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
         """Return the sum of `asked` over the rows, and the number of persons. A row counts once for
-        each share.
+        each of its shares.
 
         `asked` must not depend on the positions of rows in the pass.
         """
@@ -87,8 +88,8 @@ class PersonsInPasses:
         return total, n
 
     def _first(self) -> tuple[NumbersOnDisk, int]:
-        """Return the number of shares that each row receives of its person's, and the number of
-        persons. The first call reads all rows and keeps the result for later calls.
+        """Return the number of shares of each row, and the number of persons. The first call reads
+        all rows and keeps the result for later calls.
         """
         self._spread = self._spread or spread_in_passes(
             self._rows.first(), self._key, self.share_bits
@@ -99,8 +100,8 @@ class PersonsInPasses:
 class DealtPersons:
     """Persons whose rows are read in passes, each with rows at one or more clients of a simulation.
 
-    At every client, a person has all shares, spread over the person's rows at this client. The
-    first pass is made when the object is made.
+    A person has the full number of shares at every client, divided among the person's rows there.
+    The first pass is made when the object is made.
 
     sizes : number of persons of each client.
     n_counted : upper bound on the sum of `sizes`. Each person counts once for every client that may
@@ -147,10 +148,10 @@ class DealtPersons:
 
 
 class _Dealing(Spreading):
-    """Collector that deals the rows of persons to clients. It finds the client of each row, and the
-    number of shares that the row has there.
+    """Deals the rows of persons to clients: finds the client of each row, and the number of shares
+    that the row has there.
 
-    clients : collector of the index of each row's client.
+    clients : receives the index of the client of each row.
     sizes : number of persons that each client has so far, int64 (n_clients,).
     n_counted : as in `DealtPersons`.
     """
@@ -164,8 +165,8 @@ class _Dealing(Spreading):
         self._deal, self._dealt = deal, scratch
 
     def whole_persons(self, words: Words) -> int:
-        """Find the client and the number of shares of every row of some persons. Return the number
-        of persons.
+        """Find the client and the number of shares of each of these rows, which are all rows of
+        some persons. Return the number of persons.
         """
         persons, hashes = words[:, PERSON], words[:, HASH]
         clients = self._deal.of_rows(persons, hashes, numbers_among_equals(persons, hashes))

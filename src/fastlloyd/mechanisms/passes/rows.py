@@ -1,8 +1,8 @@
 """Rows of persons that are read in passes.
 
-A check makes sure that each pass reads the same points of the same persons in the same order.
-Shares belong to rows by position. If rows moved between two passes, a person could have more shares
-than the noise is planned for.
+A check makes sure that each pass reads the same points of the same persons in the same order. The
+numbers of shares are stored in the order of the rows. If rows moved between two passes, a person
+could get more shares than the noise is planned for.
 """
 
 import os
@@ -27,7 +27,7 @@ Tag = tuple[bytes, ...]
 
 
 class Seal:
-    """Tags of all spans of rows of the first pass.
+    """Tags of all spans of rows in the first pass, with which later passes are compared.
 
     A tag is a Poly1305 tag (RFC 8439) with keys for one span alone. The keys come from a key that
     only this object has, and no tag is shown. Other rows have the same tag with a probability below
@@ -92,7 +92,7 @@ class SealedPass:
 
 
 class SealedRows:
-    """Grid points with ids, which every pass must read alike.
+    """Grid points with ids, read in passes. Every pass must read the same rows.
 
     source : name of the rows in messages.
 

@@ -165,8 +165,8 @@ class NumbersOnDisk:
 
 
 class Collected:
-    """Collector of one number for each row. It begins with 0 for every row, and sums the numbers
-    that are added to a row.
+    """Collector of one number for each row. Each number begins at 0, and the numbers that are added
+    to a row are summed.
     """
 
     def __init__(self, n_rows: int) -> None:

@@ -1,10 +1,12 @@
-"""Shares of rows that are read in passes, equal bit for bit to those of `mechanisms.spread`.
+"""Number of shares of each row, computed for rows that are read in passes. The numbers equal those
+of `mechanisms.spread` bit for bit.
 
-The memory used does not grow with the number of rows. A row is stored on disk as four words: the
-128 bits of its person, its 64-bit hash, and its number. Rows are sorted into parts by the first
-byte of the person. A part that is too large is sorted by the next byte, until the rows of whole
-persons fit into memory. If one person has too many rows, they are sorted by their hash instead. In
-each part, only the rows that may get one more share are kept.
+The memory used does not grow with the number of rows. A row is stored on disk as four 64-bit words:
+two for the hash of its person's id, one for its own hash, and one for its number. Rows are sorted
+into parts by the first byte of the person's hash. A part that is too large is sorted by the next
+byte, until the rows of whole persons fit into memory. If one person has too many rows, they are
+sorted by the rows' own hash instead. If a person's shares do not divide evenly, some rows get one
+share more. Only the rows that may get it are kept.
 """
 
 import os
@@ -80,7 +82,7 @@ def count_persons(ids: Iterable[Ids]) -> int:
 def waiting(
     scratch: Scratch, rows: Iterable[tuple[GridArray, Ids]], key: bytes
 ) -> tuple[int, Iterator[RowsOnDisk]]:
-    """Write the rows to disk in parts, by the first byte of their person.
+    """Write the rows to disk in parts, by the first byte of their person's hash.
 
     Returns the number of rows, and the parts.
     """
@@ -103,12 +105,11 @@ def _persons(ids: Ids, key: bytes) -> Words:
 
 
 class Spreading:
-    """Collector of the number of shares of each row. Every person has the same number of shares,
-    spread over the person's rows.
+    """Gives every person the same number of shares, divided among the person's rows.
 
     The rows are on disk, sorted by the hash of their person.
 
-    shares : collector of the number of shares of each row.
+    shares : receives the number of shares of each row.
     n_persons : number of persons whose rows have been handled so far.
     """
 
@@ -119,7 +120,7 @@ class Spreading:
     def settle(self, part: RowsOnDisk, byte: int) -> None:
         """Compute the shares of all rows of a part.
 
-        byte : index of the byte of the person by which a large part is sorted next.
+        byte : index of the byte of the person's hash by which a large part is sorted next.
         """
         if part.n_rows <= MOST_ROWS:
             self.n_persons += self.whole_persons(np.concatenate(list(part.pieces())))
@@ -130,8 +131,9 @@ class Spreading:
                 self.settle(smaller, byte + 1)
 
     def whole_persons(self, words: Words) -> int:
-        """Compute the shares of all rows of some persons, uint64 (n, 4). Return the number of
-        persons.
+        """Compute the number of shares of each row. Return the number of persons.
+
+        words : all rows of some persons, uint64 (n, 4).
         """
         shares, n_persons = spread(words[:, PERSON], words[:, HASH], self._bits)
         self.shares.add(words[:, ROW], shares)
@@ -158,7 +160,8 @@ class Spreading:
         """Yield the rows of one person in pieces. With each piece come the positions of its rows
         among the rows with the same hash, int64 (n,).
 
-        byte : index of the byte of person and hash by which a large part is sorted next.
+        byte : index of the byte by which a large part is sorted next. The bytes are those of the
+            person's hash and of the row's hash.
         """
         if part.n_rows <= MOST_ROWS:
             words = np.concatenate(list(part.pieces()))

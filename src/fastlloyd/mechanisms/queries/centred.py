@@ -1,4 +1,4 @@
-"""Questions about the spread of records around a centre g: sums of clipped functions of x - g."""
+"""Queries about the spread of records around a centre g: sums of clipped functions of x - g."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from fastlloyd.mechanisms.queries.spaces import radius
 
 @dataclass(frozen=True, kw_only=True)
 class _Centred(Question):
-    """Base of questions with the parameters `centre`, g within the box, and `radius`.
+    """Base of queries with the parameters `centre`, g within the box, and `radius`.
 
     The answer has one row.
     """
@@ -55,7 +55,7 @@ class _Centred(Question):
         return self.shape
 
     def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
-        """Return the integer sum of this question over the rows z = x - g of Z, each clipped to
+        """Return the integer sum of this query over the rows z = x - g of Z, each clipped to
         `radius`.
 
         Z : offsets of the records of a block, (n, d), which may be overwritten.
@@ -72,10 +72,11 @@ class _Centred(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedLengths(_Centred):
-    """Question for the sum of min(|x - centre|, radius) over the records.
+    """Query for the sum of min(|x - centre|, radius) over the records.
 
-    The answer is one number in units of radius / units grid units. A record adds an integer from 0
-    to `units`. So adding, removing or replacing a record changes the sum by at most `units`.
+    The answer is one integer. A record adds an integer from 0 to `units`, and `units` stands for
+    the length `radius`. So adding, removing or replacing a record changes the sum by at most
+    `units`.
     """
 
     parts: ClassVar[tuple[int, ...]] = (1,)
@@ -98,12 +99,12 @@ class ClippedLengths(_Centred):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedSquares(_Centred):
-    """Question for the sum of z_j**2 over the records, for each feature j, with z = clip(x -
-    centre).
+    """Query for the sum of z_j**2 over the records, for each feature j. Here z = clip(x - centre)
+    is an integer vector, in which the length `units` stands for `radius`.
 
-    The answer is (1, d), in units of (radius / units)**2. The squares of one record are a vector s
-    >= 0 with |s|_2 <= |s|_1 = |z|_2**2 <= units**2. Two such vectors differ by at most sqrt(2)
-    units**2, and in one dimension by at most units**2.
+    The answer has the shape (1, d). The squares of one record are a vector s >= 0 with |s|_2 <=
+    |s|_1 = |z|_2**2 <= units**2. Two such vectors differ by at most sqrt(2) units**2, and in one
+    dimension by at most units**2.
     """
 
     @property
@@ -132,11 +133,12 @@ class ClippedSquares(_Centred):
 
 @dataclass(frozen=True, kw_only=True)
 class SecondMoment(_Centred):
-    """Question for the sum of z_i z_j over the records, for all i <= j, with z = clip(x - centre).
+    """Query for the sum of z_i z_j over the records, for all i <= j. Here z = clip(x - centre) is
+    an integer vector, in which the length `units` stands for `radius`.
 
-    The answer is (1, d (d + 1) / 2), in units of (radius / units)**2. It has two parts. The first
-    part is the diagonal, in order. The second part is the entries above the diagonal, row by row
-    (`numpy.triu_indices(d, 1)`).
+    The answer has the shape (1, d (d + 1) / 2). It has two parts. The first part is the diagonal,
+    in order. The second part is the entries above the diagonal, row by row (`numpy.triu_indices(d,
+    1)`).
 
     Let one record change the two parts by vectors of squared norms a and b. It changes the full
     symmetric matrix by a matrix of squared norm a + 2 b = |z|**4 <= units**4. So noise of deviation

@@ -94,9 +94,8 @@ def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
 
 
 def clipped_lengths(Z: FloatArray, radius: int, units: int) -> FloatArray:
-    """Return min(|z|, radius) units / radius for each row z of Z: integers from 0 to `units`.
-
-    |z| is rounded down, and then the result is rounded down.
+    """Return floor(units * min(|z|, radius) / radius) for each row z of Z: integers from 0 to
+    `units`. Before that, |z| is rounded down to an integer.
     """
     lengths = np.minimum(floor_norms(Z), radius)
     scaled: FloatArray = np.floor(lengths * units / radius)
@@ -133,9 +132,9 @@ def integer_roots(squares: FloatArray) -> FloatArray:
 
 
 def check_units(units: int) -> None:
-    """Raise PlanError if products with this number of units would not be exact.
+    """Raise PlanError if products of integers up to `units` would not be exact.
 
-    The number must be even, so that half its square is an integer.
+    `units` must be even, so that half its square is an integer.
     """
     if type(units) is not int or not 2 <= units <= MAX_UNITS or units % 2:
         raise PlanError(f"units is {units!r:.40}; expected an even number from 2 to {MAX_UNITS}")

@@ -1,4 +1,4 @@
-"""Question for a histogram of each feature: counts in a tree of equal intervals, level by level."""
+"""Query for a histogram of each feature: counts in a tree of equal intervals, level by level."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +24,7 @@ MAX_LEVELS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Histograms(Question):
-    """Question for the number of records in each node of a tree of intervals, for each feature.
+    """Query for the number of records in each node of a tree of intervals, for each feature.
 
     Levels have 8, 64, 512, ... nodes, so the answer is (d, 8 + 64 + ...), with one part for each
     level. Counts are in units of 2**-count_bits records.

@@ -1,7 +1,7 @@
 """Linear inequalities between the entries of an exact answer, for all records and parameters.
 
 If an answer is computed from records, noise can break an inequality by no more than the noise
-itself. `Question.inequalities` lists the inequalities of each kind of question. There are at most
+itself. `Question.inequalities` lists the inequalities of each kind of query. There are at most
 twice as many as the answer has entries.
 """
 
@@ -14,7 +14,8 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 
 
 class Term(NamedTuple):
-    """Summand of a linear form in the noise of an answer.
+    """Some entries of the answer with the same coefficient, as a part of a linear combination of
+    the answer's noise.
 
     part : index of the part of the answer that has the entries.
     weight : absolute value of the coefficient of each entry.

@@ -1,4 +1,4 @@
-"""Questions about the records nearest to given points: their number, and their clipped offsets."""
+"""Queries about the records nearest to given points: their number, and their clipped offsets."""
 
 import math
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ RECORDS_PER_SUM = 64  # with fewer, adding up what threads found takes longer th
 
 @dataclass(frozen=True, kw_only=True)
 class Votes(Question):
-    """Question for the number of records nearest to each of m candidates (ties: lowest index).
+    """Query for the number of records nearest to each of m candidates. Of equally near candidates,
+    the one with the lowest index counts.
 
     The answer is (m, 1), in units of 2**-count_bits records. Adding or removing a record changes
     one entry by 2**count_bits. Replacing a record changes at most two entries.
@@ -84,11 +85,12 @@ class Votes(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedOffsets(Question):
-    """Question for the sum of clipped offsets of each cluster, and for its number of records.
+    """Query for the sum of clipped offsets of each cluster, and for its number of records.
 
     The answer is int64 (k, r + 1) for k centroids in r coordinates. A record adds its offset z =
-    clip(x - centroid) to the sum of its nearest centroid (ties: lowest index). Sums are in units of
-    radius / units grid units, counts in units of 2**-count_bits records.
+    clip(x - centroid) to the sum of its nearest centroid (of equally near ones, that with the
+    lowest index). In sums, the integer `units` stands for the length `radius`. Counts are in units
+    of 2**-count_bits records.
 
     Adding or removing a record changes one row: the sums by |z|_2 <= units, the count by
     2**count_bits. Replacing a record has one of two effects. If the cluster stays the same, the

@@ -1,4 +1,5 @@
-"""Questions and queries. A plan fixes a question, and parameters turn it into a query for records.
+"""Queries for records. A plan fixes everything in a query except its parameters (a `Question`).
+With parameters, it becomes a `Query`.
 
 The server knows the question of every round, with its shape, parts and sensitivity. It never knows
 the parameters. Answers of disjoint sets of records add up to the answer of their union.
@@ -132,11 +133,13 @@ def ask(question: Question, **values: Value) -> Query:
 
 @dataclass(frozen=True, kw_only=True)
 class InShares(Question):
-    """Wrapper of a question for persons, in which a row counts once for each of its shares.
+    """Query about persons, made from a query about records (`question`). A row counts once for each
+    of its shares.
 
-    `answer` is for rows with one share each, and the client multiplies by the number of shares. So
-    the total is the answer for a table with one copy of a row for each share. The shares of a
-    person's rows add up to at most W. Only the sensitivity differs from that of `question`.
+    `answer` is for rows with one share each, and the client multiplies the answer by the number of
+    shares. So the total is the answer for a table that repeats each row once for each of its
+    shares. The shares of a person's rows add up to at most W. Only the sensitivity differs from
+    that of `question`.
     """
 
     question: Question

@@ -1,6 +1,6 @@
-"""Questions of Lloyd's iterations: sums and counts of each cluster, and the loss at the end.
+"""Queries of Lloyd's iterations: sums and counts of each cluster, and the loss at the end.
 
-Departs from the paper, which multiplies counts by 2**16, as it does sums.
+Departs from the paper, which multiplies both sums and counts by 2**16.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 
 @dataclass(frozen=True, kw_only=True)
 class _AroundCentroids(Question):
-    """Base of questions whose only parameter is the centroids."""
+    """Base of queries whose only parameter is the centroids."""
 
     domain: Domain
     n_clusters: int
@@ -43,8 +43,8 @@ class _AroundCentroids(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(_AroundCentroids):
-    """Question for a sum over the records nearest to each centroid (ties: lowest index), and their
-    number.
+    """Query for a sum over the records nearest to each centroid, and their number. Of equally near
+    centroids, the one with the lowest index counts.
 
     The answer is (k, d + 1). Sums are in grid units, counts in units of 2**-count_bits records.
     With squared_radius H2, only records within the radius of their centroid count, and the sum is
@@ -105,10 +105,11 @@ class Moments(_AroundCentroids):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedLoss(_AroundCentroids):
-    """Question for the sum of squared distances to the nearest centroid.
+    """Query for the sum of squared distances to the nearest centroid.
 
-    Each is at most cap << shift. The answer is one number in units of 2**shift. A record adds an
-    integer from 0 to cap. So adding, removing or replacing a record changes the sum by at most cap.
+    Each squared distance counts as at most cap << shift. The answer is one number in units of
+    2**shift. A record adds an integer from 0 to cap. So adding, removing or replacing a record
+    changes the sum by at most cap.
     """
 
     parts: ClassVar[tuple[int, ...]] = (1,)

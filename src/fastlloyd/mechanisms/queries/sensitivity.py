@@ -32,8 +32,8 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         ring needs room for this number times the cap.
     added : corners for one record added or removed.
     replaced : corners for one record replaced by another.
-    l1_added, l1_replaced : largest sum of absolute changes of each part. Empty for questions
-        without Laplace noise.
+    l1_added, l1_replaced : largest sum of absolute changes of each part. Empty for queries without
+        Laplace noise.
     """
 
     entries: tuple[int, ...]
@@ -50,9 +50,9 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         row.
 
         Adding or removing a record changes an entry of the sums by at most `entry`, and the count
-        by `count`. The changes of the row's sums are at most `l1` in absolute values together, and
-        `squared` in squares. Replacing a record has one of two effects. It moves the sums of one
-        row twice as far and no count, or the sums and counts of two rows once.
+        by `count`. The absolute changes of the row's sums add up to at most `l1`, and the squared
+        changes to at most `squared`. Replacing a record has one of two effects. Either it changes
+        the sums of one row by up to twice as much, and no count. Or it changes two rows as above.
         """
         within, across = (4 * squared, 0), (2 * squared, 2 * count**2)
         return cls(
@@ -64,13 +64,13 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def of_persons(self, persons: Persons) -> "Sensitivity":
-        """Return the sensitivity if the question is asked in shares and one person changes.
+        """Return the sensitivity if rows count by their shares and one person changes.
 
-        `self` is the sensitivity if the question is asked about records and one record changes. A
-        person with W shares at each of c clients changes the answer by c W times a weighted mean of
-        changes by single records. Squares are convex, so every corner grows by the factor (c W)**2.
-        A replaced person may have more or fewer usable rows than before, so `corners` includes
-        those of `added`. At one client, an entry changes by at most W times the change by a record.
+        `self` is the sensitivity if each record counts once and one record changes. A person with W
+        shares at each of c clients changes the answer by c W times a weighted mean of changes by
+        single records. Squares are convex, so every corner grows by the factor (c W)**2. A replaced
+        person may have more or fewer usable rows than before, so `corners` includes those of
+        `added`. At one client, an entry changes by at most W times the change by a record.
         """
         W, most = persons.shares, persons.reach
         return Sensitivity(

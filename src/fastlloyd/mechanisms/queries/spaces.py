@@ -37,7 +37,7 @@ class Features:
         return self.domain.half_widths
 
     def place(self, X: GridArray) -> GridArray:
-        """Return the grid points X (n, n_features) unchanged."""
+        """Return the grid points X (n, n_features) unchanged, as points of the space."""
         return X
 
 
