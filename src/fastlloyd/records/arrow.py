@@ -1,4 +1,4 @@
-"""Columns of Arrow that are numbers, as blocks of floats.
+"""Columns of numbers in Arrow data, as blocks of floats.
 
 Integers of all widths, float16, float32, float64, booleans (0 and 1) and decimals are accepted.
 Large integers and long decimals are rounded to the nearest float64, like the same digits in a text
@@ -37,8 +37,8 @@ class ArrowRecords(Reader):
     """Records in batches of Arrow.
 
     batches : function that yields the batches from the beginning, with at least the chosen columns.
-    missing : treatment of records with null. If they are dropped, all batches take the code path of
-        batches with null.
+    missing : treatment of records with null. If such records are dropped, batches without null take
+        the same code path as batches with null.
     unit : name of the column of the ids, or () without ids.
     """
 

@@ -1,5 +1,5 @@
-"""Numbers and ids in text, read by Arrow's parser where its result surely equals that of Python's
-parser.
+"""Numbers and ids in text, read by Arrow's parser if its result is certain to equal that of
+Python's parser.
 
 Both parsers round to the nearest float64. But Arrow's parser accepts text after a closing quotation
 mark, line breaks within marks, and cells of any length. It also accepts bytes that are not UTF-8,
@@ -102,9 +102,10 @@ class ArrowText:
         )
 
     def parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
-        """Yield each chunk with the chunks that follow it, and with its numbers or None.
+        """Yield each chunk, the chunks that follow it, and the numbers in it (None if Python's
+        parser must read the chunk).
 
-        Other threads parse the next chunks. None means that Python's parser must decide.
+        Other threads parse the next chunks.
         """
         waiting = deque[tuple[bytes, Future[ColumnBlock | CellBlock | None]]]()
         n_threads = max(
@@ -179,7 +180,7 @@ class ArrowText:
         return arrays
 
     def _is_plain(self, chunk: bytes) -> bool:
-        """Return whether both parsers split the chunk alike.
+        """Return whether Arrow's and Python's parser split the chunk in the same way.
 
         They do if the chunk is UTF-8, no cell is too long, and every quotation mark is in its
         place. The search for long cells checks windows of text: a cell that is too long would fill

@@ -42,7 +42,7 @@ def check_ids(kind: Any, name: str, source: str) -> str:
 
 
 def ids_in(arrays: Sequence[Any]) -> Ids:
-    """Return the ids in Arrow arrays of one type, in order. Null is a missing id."""
+    """Return the ids in Arrow arrays of one type, in order. A null is a missing id."""
     pa = importlib.import_module("pyarrow")
     plain = [
         array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

@@ -1,4 +1,5 @@
-"""Columns of Arrow without conversion: numbers, text, categories of numbers or text, and dates."""
+"""Columns of Arrow data, read as they are: numbers, text, categories of numbers or text, and dates.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from fastlloyd.records.text_cells import TextCells
 
 
 def check_texts(kind: Any, name: str, source: str) -> None:
-    """Raise DataError unless the cells of a column of this Arrow type can be read as they are.
+    """Raise DataError unless cells of this Arrow type can be read as numbers, text, categories or
+    dates.
 
     name : name of the column in messages.
     """
@@ -34,7 +36,7 @@ def check_texts(kind: Any, name: str, source: str) -> None:
 
 
 def own_cells(array: Any, name: str, source: str) -> RealArray | TextCells | DayCells:
-    """Return the cells of an Arrow array as numbers, text or dates, whichever they are.
+    """Return the cells of an Arrow array as numbers, text or dates. The type of the array decides.
 
     name : name of the column in messages.
     """

@@ -1,4 +1,6 @@
-"""Public bounds of features, as people write them, and bounds taken from the data, which leak."""
+"""Public bounds of features, as people write them. Also bounds that are taken from the data, which
+reveal something about the records.
+"""
 
 import json
 import math
@@ -55,8 +57,8 @@ def parse_bounds(
         table [bounds] of the file has `name = [lo, hi]` or `name = {lower = lo, upper = hi}`.
     columns : names of the features.
     others : names of columns that are not used. Bounds may be stated for them too, so that one list
-        of bounds serves every choice of columns. None if there is no table with other columns. Then
-        a file with bounds for all of `columns` may have any other names.
+        of bounds serves every choice of columns. None if no table with other columns is known. A
+        file with bounds for all of `columns` may then also have any other names.
 
     Raises DataError unless every column has two finite numbers, the lower one first. Also raises
     DataError for an unknown name.
@@ -82,8 +84,8 @@ def check_names_of_bounds(text: str, columns: Sequence[str], others: Sequence[st
 
 
 def named_columns(text: str) -> tuple[list[str], list[str]]:
-    """Return the names of the columns with bounds, and those of the columns whose blanks were not
-    filled in. Both are empty if bounds are stated for every column.
+    """Return the names of the columns with bounds, and the names of the columns whose blanks were
+    not filled in. Both are empty if the same bounds apply to every column.
 
     The text is as in `parse_bounds`. Raises DataError if it cannot be bounds.
     """
@@ -95,7 +97,11 @@ def named_columns(text: str) -> tuple[list[str], list[str]]:
 
 
 def check_intervals(text: str) -> None:
-    """Raise DataError if bounds, as in `parse_bounds`, are wrong whatever the columns are."""
+    """Raise DataError if bounds are wrong for any columns, for example if a lower bound is above
+    the upper one.
+
+    text : as in `parse_bounds`.
+    """
     if "=" not in text and not text.lower().endswith(".toml"):
         _check_interval("every column", *_stated(text, [""])[""])
         return
@@ -173,7 +179,8 @@ def _given(
 
 
 def _refuse_two_ways(bounds: Any, n_features: int) -> None:
-    """Raise PlanError for bounds that may mean (lower, upper) or a pair for each feature.
+    """Raise PlanError for bounds with two possible meanings: (lower, upper), or one pair for each
+    feature.
 
     A tuple always means (lower, upper).
     """
@@ -387,8 +394,8 @@ def data_bounds(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the smallest and the largest value of each feature, float64 (n_features,) each.
 
-    A constant feature gets room on both sides. The results are exact. Using them as public bounds
-    leaks them.
+    A constant feature gets room on both sides. The results are exact. A run that uses them as
+    public bounds reveals them.
 
     blocks : records (n_i, n_features), at least one.
     """

@@ -36,8 +36,8 @@ class Notation(NamedTuple):
         return is_number(self.in_python([cell])[0]) and not self.is_missing(cell)
 
     def in_python(self, cells: Sequence[str]) -> Sequence[str]:
-        """Return the cells in Python's notation, with "nan" for a word that the layout states for a
-        missing value.
+        """Return the cells in Python's notation. A word for a missing value that the layout states
+        becomes "nan".
 
         Text that is a number only in Python's notation, such as 1.5 in a file with decimal commas,
         becomes text that is no number.
@@ -73,17 +73,23 @@ def _grouped(thousands: str, decimal: str) -> re.Pattern[str]:
 
 
 def plain(text: str) -> str:
-    """Return a text as it is compared: without spaces around it, in Unicode's form NFC."""
+    """Return a text in the form in which texts are compared: without spaces around it, in Unicode's
+    form NFC.
+    """
     return unicodedata.normalize("NFC", text.strip())
 
 
 def as_word(text: str) -> str:
-    """Return a text as it is compared with words for a missing cell: `plain`, in lower case."""
+    """Return a text in the form in which it is compared with words for a missing cell: `plain`, in
+    lower case.
+    """
     return plain(text).lower()
 
 
 def as_words(texts: Iterable[str]) -> frozenset[str]:
-    """Return the words for a missing cell that a layout states, as they are compared."""
+    """Return the words for a missing cell that a layout states, in the form in which they are
+    compared.
+    """
     return frozenset(map(as_word, texts))
 
 
@@ -128,7 +134,7 @@ def floats(cells: Sequence[str]) -> Iterator[float]:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether Python and Arrow read the text alike.
+    """Return whether Python and Arrow read the same numbers in the text.
 
     They differ for text that only Python reads as a number, such as 1_000.
     """

@@ -102,8 +102,8 @@ def is_index(name: str) -> bool:
 
 
 def place(names: Sequence[str], name: str, source: str) -> int:
-    """Return the position of the column `name` among all `names`. Raises DataError if there is no
-    such column.
+    """Return the position of the column `name` among all `names`, from 0. Raises DataError if there
+    is no such column.
     """
     if not name or name not in names:
         known = [other for other in names if other]
@@ -115,7 +115,7 @@ def place(names: Sequence[str], name: str, source: str) -> int:
 
 
 def _holds_several(names: Sequence[str]) -> bool:
-    """Return whether the only name looks like several names that were not separated."""
+    """Return whether there is one name, which looks like several names that were not separated."""
     return len(names) == 1 and bool(_SEPARATORS.search(names[0]))
 
 

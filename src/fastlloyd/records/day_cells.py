@@ -34,7 +34,7 @@ class DayCells:
 
     @property
     def gaps(self) -> npt.NDArray[np.float64]:
-        """NaN for a missing cell, and a number for any other, (n,)."""
+        """Array (n,) with NaN for each missing cell, and some number for any other."""
         return self.days
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Declared types of columns in any library, and the content that they stand for.
+"""Declared types of columns in any library, and the kind of content that each type means.
 
 One table serves NumPy, pandas, Polars, Arrow and Dask. So a column is a number in all inputs or in
 none. Types decide, never the value of a cell. Text of digits is text. A column of Python objects

@@ -54,11 +54,11 @@ class DelimitedFile(Reader):
     """Numeric columns of a CSV file, plain or compressed with gzip.
 
     A file is read as its layout states. What is not stated must follow from all lines (`trials`),
-    and the first line must be clear (`first_line`). Without a header, the columns are called x1,
-    x2, ... Blank lines are skipped, but between the records of a table of one column they are
-    missing cells. Every row must have the cells of all columns, chosen or not. A cell is missing if
-    it is empty, NA, NaN, null, ? or a stated word. An id is the cell's text without the spaces
-    before it.
+    and it must be clear whether the first line is a header (`first_line`). Without a header, the
+    columns are called x1, x2, ... Blank lines are skipped. In a table of one column, a blank line
+    between records is a missing cell. Every row must have the cells of all columns, chosen or not.
+    A cell is missing if it is empty, NA, NaN, null, ? or a stated word. An id is the cell's text
+    without the spaces before it.
 
     path : path or address of the file.
     columns : names of the chosen columns, None for all columns, or NUMERIC.
@@ -106,8 +106,8 @@ class DelimitedFile(Reader):
                 at_the_end.pop_all()
 
     def _set(self, trial: Trial, unit: str | None) -> None:
-        """Set the columns and the reading of the one trial that is left. Raises DataError if there
-        is no column of ids `unit`.
+        """Take over the columns and the reading of a trial, the only one left. Raises DataError if
+        there is no column of ids `unit`.
         """
         names = trial.first.names
         self._reading, self._is_header = trial.reading, trial.first.is_header
@@ -138,7 +138,7 @@ class DelimitedFile(Reader):
             yield block
 
     def cells(self) -> Iterator[CellBlock]:
-        """Yield the records from the beginning, column by column."""
+        """Yield the records from the beginning as blocks of columns, which may be text."""
         yield from map(cells_of, self._pass())
 
     def _pass(self) -> Iterator[RealArray | ColumnBlock | CellBlock]:
@@ -242,9 +242,8 @@ class DelimitedFile(Reader):
         """Return the chosen cells of numbers, float64 (n, number of columns), with NaN for a
         missing cell.
 
-        Raises DataError for the first fault. A missing cell costs as much time as one exception,
-        and does not change the time of other cells. So the time of a pass does not show where
-        values are missing.
+        Raises DataError for the first fault. Each missing cell adds the same time, that of one
+        exception. So the time of a pass does not show where values are missing.
         """
         width, taken = len(self.names), self._measured
         fitting = [cells for _, cells in rows if len(cells) == width]
@@ -277,7 +276,7 @@ class DelimitedFile(Reader):
         return bool(barred) and any(mark in cell for (cell, *_) in rows for mark in barred)
 
     def _faults(self, rows: Sequence[Row]) -> Iterator[str]:
-        """Yield a sentence for each fault, with its place, after a check of all cells."""
+        """Check all cells, and yield a sentence for each fault, with its line and column."""
         for line, cells in rows:
             if len(cells) == len(self.names) and self._is_barred([cells]):
                 yield (
@@ -315,7 +314,7 @@ def _remedy(cell: str, way_out: str) -> str:
     """Return advice for a cell that is not a number. It depends on the kind of text and does not
     show the text.
 
-    way_out : words for what else the user may do.
+    way_out : words for another way in which the user may proceed.
     """
     if cell.strip().lower() in _ANSWERS:
         return f"write yes and no, or true and false, as 1 and 0, or {way_out}"

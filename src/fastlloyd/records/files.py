@@ -21,9 +21,9 @@ _BUFFER = 1 << 22  # bytes that are requested from a store at a time
 
 
 class FileState(NamedTuple):
-    """Size and version of a file, which change when the file is replaced or written to.
+    """Size and version of a file. They change when the file is replaced or written to.
 
-    They are plain data, equal on all machines that share the file.
+    They are plain data, and equal on all machines that share the file.
 
     version : time and inode of a file, or the version that a store states for an object (ETag).
     """

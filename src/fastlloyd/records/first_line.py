@@ -1,4 +1,4 @@
-"""Judgement about the first line of a text file: it names the columns, is a record, or is not
+"""Decision about the first line of a text file: it names the columns, or is a record, or is not
 clear.
 """
 
@@ -24,7 +24,7 @@ _ASK = "pass --header yes if it names the columns, or --header no if it is a rec
 
 
 class FirstLine(NamedTuple):
-    """Judgement about the first line.
+    """Decision about the first line of a file.
 
     names : names of the columns.
     is_header : the first line names the columns.
@@ -42,13 +42,14 @@ def judge(
     layout: Layout,
     notation: Notation,
 ) -> FirstLine:
-    """Return the names of the columns, and what the first line is.
+    """Return the names of the columns, and the decision about the first line.
 
     If no header is stated, a line without any number is a header, and a line of numbers and missing
     cells is a record. A number has digits, so Na, Inf and null can be names. The line is doubtful
     if it mixes names with numbers, or with signs for a missing cell such as ?. It is also doubtful
-    if it has only missing cells, or counts the columns, or has consecutive years and no line below
-    has years. Lines below, and so records, only raise a doubt (see also `misplaced`).
+    if it has only missing cells, if it numbers the columns, or if it has consecutive years and no
+    line below has years. The lines below are records. They may make the answer doubtful, but never
+    change it (see also `misplaced`).
 
     cells, below : cells of the first line, and of some lines below.
     """
@@ -78,8 +79,8 @@ def judge(
 
 
 def misplaced(first: FirstLine, used: Sequence[int]) -> FirstLine:
-    """Return the judgement. It has a doubt if the header calls the used columns x1, x2, ..., but
-    their numbers are not the columns' positions, counted from 1.
+    """Return the decision about the first line. It is doubtful if the header calls the used columns
+    x1, x2, ..., but these numbers are not the columns' positions, counted from 1.
 
     In a file without a header, the reader itself calls the columns x1, x2, ... by their positions.
 
@@ -98,8 +99,8 @@ def misplaced(first: FirstLine, used: Sequence[int]) -> FirstLine:
 
 
 def _counts(names: Sequence[str], below: Sequence[Sequence[str]]) -> str:
-    """Return the doubt about a first line of numbers that may be names of columns, or "" without a
-    doubt.
+    """Return a doubt if a first line of numbers may number the columns or have years as their
+    names, or "" otherwise.
     """
     d = len(names)
     if not all(name.isascii() and name.isdigit() for name in names):

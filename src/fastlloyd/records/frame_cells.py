@@ -1,6 +1,7 @@
-"""Cells of a data frame's columns as numbers, text or dates, whichever they are.
+"""Cells of a data frame's columns as numbers, text or dates.
 
-Types decide, never the value of a cell. No package but that of the data frame is needed.
+The type of a column decides, never the value of a cell. No package is needed except that of the
+data frame.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Ids(ABC):
 
     @abstractmethod
     def cut(self, start: int, stop: int) -> Self:
-        """Return the ids of the records from `start` to before `stop`."""
+        """Return the ids at the positions `start` to `stop` - 1."""
 
     @abstractmethod
     def missing(self) -> npt.NDArray[np.bool_]:
@@ -117,11 +117,12 @@ class IntegerIds(Ids):
         return len(self._numbers)
 
     def kept(self, which: npt.NDArray[np.bool_]) -> IntegerIds:
-        """Return the chosen integers, with the marks of missing ones."""
+        """Return the chosen ids, with their marks for missing ids."""
         return IntegerIds(self._numbers[which], self._gaps[which])
 
     def cut(self, start: int, stop: int) -> IntegerIds:
-        """Return the integers from `start` to before `stop`, with the marks of missing ones."""
+        """Return the ids at the positions `start` to `stop` - 1, with their marks for missing ids.
+        """
         return IntegerIds(self._numbers[start:stop], self._gaps[start:stop])
 
     def missing(self) -> npt.NDArray[np.bool_]:
@@ -189,7 +190,7 @@ class TextIds(Ids):
         return TextIds(self._letters[np.repeat(which, self._lengths)], self._lengths[which])
 
     def cut(self, start: int, stop: int) -> TextIds:
-        """Return the texts from `start` to before `stop`."""
+        """Return the texts at the positions `start` to `stop` - 1."""
         before, within = int(self._lengths[:start].sum()), int(self._lengths[start:stop].sum())
         return TextIds(self._letters[before : before + within], self._lengths[start:stop])
 

@@ -235,7 +235,7 @@ def _of_array(X: Any, what: str) -> Cells:
 
 
 def _hides(X: Any) -> bool:
-    """Return whether entries of an array, or of arrays in a sequence, are masked.
+    """Return whether an array, or an array in a sequence, has masked entries.
 
     NumPy would discard the mask.
     """
@@ -245,9 +245,9 @@ def _hides(X: Any) -> bool:
 
 
 def taken_over(X: Any, what: str = "X") -> Any:
-    """Return X as a data frame if X is one or streams one, otherwise X itself.
+    """Return X as a data frame if X is one or can be read as one, otherwise X itself.
 
-    A stream can be read only once, so the caller keeps the data frame.
+    Some objects can be read only once, so the caller keeps the data frame.
 
     what : name of X in messages.
     """
@@ -290,7 +290,7 @@ def refusal(where: str, said: Content, field: str | None) -> DataError:
     """Return the error for content that is not numbers, with the remedy.
 
     where : name of the table or column in the message.
-    said : content.
+    said : words for the content.
     field : name of the column, or None.
     """
     return DataError(

@@ -72,9 +72,9 @@ def open_ipc(
 
 
 def _of_file(pa: Any, source: str) -> Iterator[Any]:
-    """Yield the batches of a file with all columns.
+    """Yield the batches of a file with all its columns.
 
-    If columns were chosen, Arrow would copy them instead of mapping them.
+    If only some columns were requested, Arrow would copy them instead of mapping them into memory.
     """
     number, n = 0, 1
     while number < n:

@@ -1,6 +1,6 @@
-"""Labels of rows and entries in pandas objects, which are respected.
+"""Labels of rows and entries in pandas objects.
 
-So labelled data are never matched by position without notice.
+Labels are compared, so labelled data are never matched by position unnoticed.
 """
 
 from __future__ import annotations

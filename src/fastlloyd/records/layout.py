@@ -1,10 +1,10 @@
 """The format of a text file: what its owner states, and the readings that remain.
 
-A text file does not say how it is to be read: `34,5` is one number or two. A program that decides
-by the first lines, or by most lines, lets one record decide how all others are read. Then two data
-sets that differ in one record differ in all records, and no guarantee of differential privacy
-holds. So nothing is chosen here. What is not stated has a few possible readings (`readings`), and a
-file is accepted only if one of them fits all lines (`trials`).
+A text file does not say how it is to be read: `34,5` may be one number or two. A program that
+decides by the first lines, or by most lines, lets one record decide how all others are read. Then
+two data sets that differ in one record differ in all records, and no guarantee of differential
+privacy holds. So nothing is chosen here. What is not stated has a few possible readings
+(`readings`), and a file is accepted only if one of them fits all lines (`trials`).
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Reading(NamedTuple):
     separator : character between cells.
     notation : notation of numbers and of missing cells.
     is_stated : the separator was stated, or follows from the suffix, so there may be one column.
-    barred : characters that no cell may have, because they would separate cells in another reading.
+    barred : characters that no cell may contain, because they would separate cells in another
+        reading.
     """
 
     separator: str
@@ -100,7 +101,7 @@ class Reading(NamedTuple):
 
 
 def readings(layout: Layout, path: str) -> list[Reading]:
-    """Return the readings that a layout leaves open, for a file at this path.
+    """Return the possible ways to read a file at this path, given its layout.
 
     If nothing is stated, there are five readings: commas with decimal points, and semicolons or
     tabs, each with decimal points or decimal commas. The suffix .tsv stands for tabs.

@@ -170,7 +170,7 @@ def _table(rows: Sequence[tuple[int, list[str]]], doubts: list[str]) -> tuple[in
 def _marks(
     table: Sequence[Sequence[str]], separator: str, doubts: list[str]
 ) -> tuple[str, str | None]:
-    """Return the decimal mark and the mark of thousands of most numbers."""
+    """Return the decimal mark and the mark of thousands that most numbers have."""
     cells = [cell.strip() for row in table for cell in row]
     commas, points = (sum(_has_decimals(cell, mark) for cell in cells) for mark in ",.")
     decimal = "," if commas > points and separator != "," else "."

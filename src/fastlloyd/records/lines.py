@@ -113,10 +113,10 @@ def without_lines(coming: Iterator[bytes], n: int) -> Iterator[bytes]:
 class RowSplitter:
     """Splitter of consecutive chunks of text into rows of cells, each with the number of its line.
 
-    Blank lines are left out, but in a table of one column a blank line between records is a missing
-    cell. The first row determines the number of columns. A record is one line. If
-    a quotation mark stays open, a reader of CSV takes the following records as text of one cell,
-    without any sign. So only a header may extend over several lines.
+    Blank lines are left out. In a table of one column, a blank line between records is a missing
+    cell. The first row determines the number of columns. A record is one line. If a quotation mark
+    stays open, a reader of CSV takes the following records as text of one cell, without any sign.
+    So only a header may extend over several lines.
 
     delimiter : separator of cells.
     line : number of lines above the text.
@@ -199,10 +199,10 @@ class RowSplitter:
 
 
 def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:
-    """Return whether a first row that extends over several lines is a header without swallowed
-    records.
+    """Return whether a first row that extends over several lines is a header in which no record was
+    swallowed.
 
-    A quotation mark may have swallowed a record. Such a record contains its delimiters or, in a
+    An open quotation mark may have swallowed a record. Such a record contains delimiters or, in a
     table of one column, a number or a missing cell.
     """
     if not is_header(cells):

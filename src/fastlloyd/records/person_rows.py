@@ -1,7 +1,8 @@
 """One record for each person: the rows with one id become one number for each column.
 
-A person's record depends on that person's rows and the recipe alone, in whatever order and wherever
-the rows are. A mean is the correctly rounded sum divided by the number of cells that are there.
+A person's record depends on that person's rows and the recipe alone. The order and the position of
+the rows in the file do not matter. A mean is the correctly rounded sum divided by the number of
+cells that are there.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ GAP = (
 
 
 def persons_of(file: RecordFile, using: Using) -> Table:
-    """Return one record for each id, in the order of the first row of each.
+    """Return one record for each id. The records have the order of the persons' first rows.
 
     file : rows of the recipe's features (`RecipeReader`), with ids.
     using : features with `per_person`.
@@ -110,7 +111,7 @@ def _per_person(
     by_person: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
 ) -> FloatArray:
-    """Return one number for each person, NaN if none of the cells is there.
+    """Return one number for each person, NaN if all of the person's cells are missing.
 
     values : numbers of all rows, NaN if missing.
     choice : "mean", "first" or "last".

@@ -93,11 +93,11 @@ class Piece:
     columns : names of the chosen columns, in their order.
     missing : treatment of records with a missing cell.
     state : state of the file when it was first opened.
-    n_rows : number of records, or None if it is known only after reading.
-    groups : numbers of the row groups of a Parquet file, or None for all of it.
-    before : number of records of the file before the piece.
-    folders : value of each column that a folder's name states. NaN if it is missing, None if it is
-        not a number.
+    n_rows : number of records. None if it is known only after reading.
+    groups : numbers of the row groups of a Parquet file, or None for the whole file.
+    before : number of the file's records that come before the piece.
+    folders : value of each column that a folder's name states. The value is NaN if it is missing,
+        and None if it is not a number.
     unit : name of the column of the ids, or None without ids.
     text_columns : names of the chosen columns of a text file that are read as text, or None if only
         numbers are read. In a format with types, the types then decide how a column is read.

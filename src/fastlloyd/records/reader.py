@@ -106,7 +106,7 @@ class Reader(ABC):
     names : names of all columns.
     columns : names of the chosen columns.
     n_rows : number of records, or None if it is known only after reading.
-    n_ahead : number of blocks that are worth reading ahead, given the memory they take.
+    n_ahead : number of blocks to read ahead, given the memory that they take.
     ids : kind of the ids, "integers" or "text", or None without ids. With ids, every block is a
         ColumnBlock with ids.
     has_fixed_separator : the separator of cells in text is stated, or a header settles it.
@@ -128,9 +128,9 @@ class Reader(ABC):
         """
 
     def cells(self) -> Iterator[CellBlock]:
-        """Yield the records from the beginning, column by column, with chosen columns of text.
+        """Yield the records from the beginning as blocks of columns, which may be text.
 
-        A reader that was opened with columns of text yields its records by this method alone.
+        A reader that was opened with columns of text can be read only by this method.
         """
         yield from map(cells_of, self.blocks())
 

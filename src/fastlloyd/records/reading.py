@@ -61,10 +61,11 @@ def open_records(
     missing : treatment of records with a missing cell.
     unit : name of the column of the ids, which tell the person of each record (`ids.Ids`). It is
         not a feature.
-    text_columns : as in `Piece`. `RecordFile.cell_blocks` yields them.
+    text_columns : names of the columns to read as text, as in `Piece`. `RecordFile.cell_blocks`
+        yields them.
     recipe : recipe whose features the records have. It then says what columns are chosen, and what
         a missing cell means; `columns` and `missing` are ignored.
-    layout : what is stated about the format of text files, or None for what the recipe states.
+    layout : what is stated about the format of text files, or None for the layout in the recipe.
 
     Raises DataError for an unknown suffix, a file that cannot be read, repeated or unknown names,
     and files that differ in format or columns. If the format has types, chosen columns that are not
@@ -148,8 +149,8 @@ def _pieces(whole: Piece, states: files.States) -> list[Piece]:
 
 
 def _as_it_is(piece: Piece) -> Piece:
-    """Return the piece with all its numeric columns chosen. Opening it shows the names of all
-    columns.
+    """Return the piece with all its numeric columns chosen. When this piece is opened, the names of
+    all columns become known.
     """
     return replace(piece, columns=NUMERIC, unit=None, text_columns=None, recipe=None)
 
@@ -249,7 +250,7 @@ def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
 
 
 def _seen(piece: Piece, reader: Reader) -> Piece:
-    """Return the piece with what is known after opening it."""
+    """Return the piece with the facts that are known after opening it."""
     return replace(piece, n_rows=reader.n_rows, has_fixed_separator=reader.has_fixed_separator)
 
 

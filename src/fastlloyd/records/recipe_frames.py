@@ -1,6 +1,6 @@
 """Data frames, tables of Arrow and arrays as the features of a recipe.
 
-The cells of a column become numbers, text or dates, and from there on all is as with a file. So
+The cells of a column become numbers, text or dates, which are then treated like those of a file. So
 equal values have equal features.
 """
 

@@ -1,8 +1,8 @@
 """Proposal of a recipe from the first rows of a file, for its owner to check and complete.
 
-Only this module and `layout_proposal` propose something from records. The owner checks a proposal
-and writes it down. A run's guarantee takes the recipe as given, so it does not cover the proposal.
-No proposal contains a value of a cell.
+Only this module and `layout_proposal` make a proposal from records. The owner checks a proposal and
+writes it down. A run's guarantee does not cover what the proposal reveals, because it takes the
+recipe as given. No proposal contains a value of a cell.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class CellKind(enum.Enum):
 
 
 class ColumnLook(NamedTuple):
-    """Column of a file.
+    """Facts about a column of a file.
 
     name : name in the file.
     kind : kind of its first cells.
     form : format of its dates, or None.
     has_gaps : whether some of the first cells are missing.
-    has_words : whether a few cells of a column of numbers are words.
+    has_words : whether it is a column of numbers in which a few cells are words.
     """
 
     name: str
@@ -62,7 +62,7 @@ class ColumnLook(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Findings in the first rows of a file.
+    """Facts from the first rows of a file.
 
     layout : proposed layout, or None if the format is not text.
     doubts : a sentence for each guess. No sentence shows a cell.
@@ -107,8 +107,8 @@ def look_at(path: str, header: str | None = None) -> Look:
 
 
 def _column(name: str, cells: object, form: TextFormat) -> ColumnLook:
-    """Return what the first cells of a column show: the kind of its cells, the form of its dates,
-    and whether cells are missing.
+    """Return the facts that the first cells of a column show: the kind of its cells, the format of
+    its dates, and whether cells are missing.
     """
     if not isinstance(cells, TextCells):
         values = np.asarray(getattr(cells, "days", cells))[:LOOKED_AT]
@@ -135,7 +135,9 @@ def _column(name: str, cells: object, form: TextFormat) -> ColumnLook:
 
 
 def _looks_like_ids(name: str, texts: Sequence[str]) -> bool:
-    """Return whether the name of a column speaks of ids, or its cells are long digits or codes."""
+    """Return whether a column seems to have ids, by its name, or because its cells are long numbers
+    or codes.
+    """
     if _IDS.search(name) or _ENDS_LIKE_IDS.search(name):
         return True
     distinct = set(texts)

@@ -79,7 +79,8 @@ def _line(name: str, value: object) -> str:
 
 
 def _feature(column: ColumnLook, *, of_persons: bool) -> str:
-    """Return the table of one column, as a comment if a program cannot say what it is for.
+    """Return the table of one column. It is a comment if a program cannot know the purpose of the
+    column.
 
     of_persons : whether the rows of a person become one record.
     """

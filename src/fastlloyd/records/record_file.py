@@ -151,10 +151,11 @@ class RecordFile:
         self.dropped = (self._rows_read or 0) - kept
 
     def cell_blocks(self) -> Iterator[CellBlock]:
-        """Yield the records from the beginning, column by column, with chosen columns of text.
+        """Yield the records from the beginning as blocks of columns, which may be text.
 
-        Records with missing cells are kept: NaN in numbers, and the code -1 in texts. Raises the
-        errors of `column_blocks`, also for a missing text unless such records are dropped.
+        Missing cells are NaN in numbers, and the code -1 in texts. Unlike `column_blocks`, this
+        method also yields the records that are to be dropped because of a missing cell. Raises the
+        errors of `column_blocks`. If missing cells are refused, a missing text raises an error too.
         """
         for first, block in self._pass(cells=True):
             for name, cells in zip(self.columns, block.cells, strict=True):
@@ -163,8 +164,8 @@ class RecordFile:
             yield block
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """Yield the blocks of `column_blocks`, each with the number of its first record among those
-        kept.
+        """Yield the blocks of `column_blocks`, each with the number of its first record, counted
+        without dropped records.
 
         A block may contain cells that `column_blocks` refuses. So the caller looks at every cell,
         and passes a block with a cell that is not finite to `check`.
@@ -190,8 +191,8 @@ class RecordFile:
         return map(np.asarray, self.column_blocks_with_gaps())
 
     def column_blocks_with_gaps(self) -> Iterator[RealArray | ColumnBlock]:
-        """Yield blocks as `column_blocks` does, but keep records with missing cells, which are
-        NaN.
+        """Yield blocks as `column_blocks` does, but keep records with missing cells, which are NaN.
+        Refuses the same cells as `column_blocks`.
         """
         for first, block in self._pass():
             # refuses what `blocks` does
@@ -216,10 +217,10 @@ class RecordFile:
         return place if self._path(index) == self.source else f"{self._path(index)}, {place}"
 
     def _row(self, record: int) -> int:
-        """Return the position in the source, counted with dropped records, of a record that was
-        kept.
+        """Return the position in the source of a record that was kept. Dropped records are counted
+        too.
 
-        record : number of the record among those kept.
+        record : number of the record, counted without dropped records.
         """
         for first, block in self._pass():
             kept = np.flatnonzero(~np.isnan(np.asarray(block)).any(axis=1))
@@ -229,8 +230,10 @@ class RecordFile:
         raise AssertionError("a record that was kept is not in the source")
 
     def _stands(self, row: int) -> tuple[int, int]:
-        """Return the index of the piece that contains a record of the last pass, and the record's
-        position in the piece.
+        """Return the index of the piece that contains a record, and the record's position in the
+        piece.
+
+        row : position of the record in the last pass.
         """
         index = bisect_right(self._begins, row - 1) - 1
         return index, row - self._begins[index] + (self.pieces[index].before if self.pieces else 0)

@@ -1,5 +1,5 @@
-"""Object stores, through fsspec: the objects at an address, their states, and their bytes by
-ranges.
+"""Object stores, through fsspec: the objects at an address, their states, and ranges of their
+bytes.
 
 A message about a store's error does not repeat the store's words, which may quote tokens.
 Credentials come from the environment. An address contains none.
@@ -35,7 +35,8 @@ def is_address(source: str) -> bool:
 
 
 def find(address: str) -> Mapping[str, tuple[int, str]]:
-    """Return the objects at an address: for the address of each object, its size and its version.
+    """Return the objects at an address: a dict from the address of each object to its size and
+    version.
 
     An address names one object, a prefix or a pattern, as for `files.find`.
 
@@ -86,8 +87,8 @@ def literal(pattern: str) -> str:
 
 
 def is_hidden(path: str, plain: str) -> bool:
-    """Return whether a name in a path begins with . or _, after the beginning `plain` of the
-    path.
+    """Return whether one of the names in a path begins with . or _. Names in the part `plain`, with
+    which the path begins, do not count.
     """
     return re.search("/[._]", f"/{path}"[len(plain) :]) is not None
 

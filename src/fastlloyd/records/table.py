@@ -1,4 +1,4 @@
-"""Records in memory: finite numbers in named columns, and blocks as columnar files give them."""
+"""Records in memory: finite numbers in named columns, as one array or as separate columns."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def ids_of(block: RealArray | ColumnBlock) -> Ids | None:
 
 
 def numbered(record: int) -> str:
-    """Return the place of a record, for messages about a source without lines."""
+    """Return words for a record's place in a source without lines, for messages."""
     return f"record {record}"
 
 

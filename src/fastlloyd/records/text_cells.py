@@ -75,17 +75,17 @@ class TextCells:
 
     @property
     def gaps(self) -> npt.NDArray[np.float64]:
-        """NaN for a missing cell and 0 for any other, (n,)."""
+        """Array (n,) with NaN for each missing cell, and 0 for any other."""
         return np.where(self.codes < 0, np.nan, 0.0)
 
     def mapped(
         self, value_of: Callable[[str], float | None]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Return a number for each record, (n,), and whether each record has a text without a
-        number, (n,).
+        """Return two arrays (n,): a number for each record, and whether the record has a text
+        without a number.
 
-        A record without a number has NaN, and so has a missing cell, which the second array does
-        not mark.
+        A text without a number gives NaN. A missing cell gives NaN too, and is not marked in the
+        second array.
 
         value_of : function from a text to its number, or None if it has none.
         """
@@ -96,10 +96,10 @@ class TextCells:
 
 
 class CellBlock:
-    """Records as one array of numbers, or their cells as text or days, for each chosen column.
+    """Records as chosen columns. Each column has numbers, text or days.
 
-    cells : float32 or float64 (n_records,) with NaN for a missing cell, text, or days, for each
-        column.
+    cells : one entry for each column: float32 or float64 (n_records,) with NaN for a missing cell,
+        text, or days.
     ids : ids of the persons of the records, or None without ids.
     """
 

@@ -1,11 +1,13 @@
-"""Trial of the readings of a text file: one is left, or the file is refused.
+"""Trial of the possible ways to read a text file (readings). One of them must be left, or the file
+is refused.
 
 A reading fits if every line has the same number of cells, two or more, and every chosen cell is a
 number or missing. A reading fits a file if it fits each line, given the first line. So one more
 record can only make a reading fail, never make another one fit. If a file is accepted with and
 without some record, all other records are read in the same way. A record decides only whether the
-file is refused. If readings of both decimal marks fit, no chosen cell has a decimal mark, so both
-give the same values. Readings with different separators are never both accepted.
+file is refused. If readings with a decimal point and with a decimal comma both fit, no chosen cell
+has a decimal mark, so both give the same values. Readings with different separators are never both
+accepted.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Trial:
     """One reading of a file, tried on its lines from the beginning.
 
     line : line number of the first row in the file.
-    first : judgement about the first row.
+    first : decision about the first row.
     below : some rows below the first row.
     chosen : positions of the chosen columns.
     measured : positions of the chosen columns whose cells are numbers.
@@ -100,7 +102,9 @@ class Trial:
         return len(self._cells)
 
     def look(self) -> None:
-        """Judge the first line, and choose the columns. Raises DataError if that cannot be done."""
+        """Decide about the first line, and choose the columns. Raises DataError if that cannot be
+        done.
+        """
         head = self._head()
         self.below = [cells for _, cells in head]
         notation, wanted = self.reading.notation, self._wanted
@@ -157,7 +161,7 @@ class Trial:
         """Return whether a header that lacks the chosen columns could be a record with missing
         cells there. If it could, note this doubt about the first line.
 
-        If another record were above it, this line would be read as a record. So the reading is not
+        This line would be read as a record if another record were above it. So the reading is not
         given up here.
         """
         wanted, names = self._wanted, numbered(self.width)
@@ -171,8 +175,8 @@ class Trial:
         return False
 
     def _head(self) -> list[Row]:
-        """Return some rows below the first row. Rows from the first one that cannot be split are
-        left out.
+        """Return some rows below the first row, up to the first row that cannot be split into
+        cells.
         """
         n = LOOKED_AT if self._wanted.columns is NUMERIC else 1
         head: list[Row] = []
@@ -194,8 +198,8 @@ class Trial:
     def _check_below(self) -> None:
         """Raise DataError if neither the first line nor the line below has a number.
 
-        The first line passes for names, which messages may show, only because nothing in it is a
-        number.
+        Without a number in it, the first line would count as names of columns, which messages may
+        show.
         """
         notation = self.reading.notation
         if self.below and not any(
@@ -290,8 +294,8 @@ def _has_decimals(chunk: bytes) -> bool:
 def begun(
     path: str, reading: Reading, layout: Layout, coming: Iterator[bytes]
 ) -> tuple[Iterator[bytes], RowSplitter]:
-    """Return the chunks of a file without the lines to skip, and a splitter that makes rows of
-    these chunks.
+    """Return the chunks of a file without the lines to skip, and a splitter that divides these
+    chunks into rows.
 
     coming : chunks of the file from its beginning.
     """
@@ -302,16 +306,16 @@ def begun(
 
 
 def settled(path: str, wanted: Wanted, coming: Iterator[bytes], *, once: bool) -> Trial:
-    """Return the trial of the one way to read the file that fits its lines. Lines are read until
-    only one way is left.
+    """Return the `Trial` for the only way to read the file that fits its lines.
 
-    If every way fails at some line, the error is that of the way that fitted the most rows.
+    Lines are read until only one way is left. If every way fails at some line, the error is that of
+    the way that fitted the most rows.
 
     coming : chunks of the file from its beginning.
     once : the chunks cannot be read again, so the first of them must decide.
 
-    Raises DataError if no way to read the file fits or several ways do, if the first line may be a
-    header or a record, and if a chosen column is missing.
+    Raises DataError if no way to read the file fits, or if several do. Also raises DataError if it
+    is not clear whether the first line is a header or a record, or if a chosen column is missing.
     """
     possible = readings(wanted.layout, path)
     *copies, other, first = tee(coming, len(possible) + 2)
@@ -374,7 +378,7 @@ def _of_one_column(
 ) -> Trial:
     """Return the trial of a file whose first line has one cell.
 
-    errors : errors of readings of several columns, which could not read the first line.
+    errors : errors of the readings with several columns, which could not read the first line.
 
     Raises DataError if the lines below have more cells. Otherwise raises the first of `errors`, if
     there is any.

@@ -23,7 +23,7 @@ class Total(NamedTuple):
 
 
 def meaning(one: Account, delta: float | None = None) -> list[str]:
-    """Return sentences that explain the total of a data set.
+    """Return sentences that explain an account: the total that runs on its data set spent.
 
     one : account of the data set.
     delta : delta at which epsilon is computed, or None for the delta of the limit.
@@ -62,7 +62,7 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
 
 
 def _now(one: Account) -> list[str]:
-    """Return a sentence with the present limit, or an empty list if it equals the first limit."""
+    """Return a sentence with the current limit, or an empty list if it equals the first limit."""
     limit, first = finite(one.limit), one.first_limit
     if (
         limit is None
@@ -113,7 +113,7 @@ def at_delta(one: Account, delta: float | None) -> float:
 
 
 def down(value: float) -> str:
-    """Return a number with four digits, rounded down."""
+    """Return a number as text with four digits, rounded down."""
     return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.4g}"
 
 

@@ -1,9 +1,10 @@
-"""Forecasts of a run at several epsilons, from public numbers only: verdicts, bars, odds and bytes.
+"""Forecasts of a run at several epsilons, from public numbers only: verdicts, error bars, odds and
+bytes.
 
-Each forecast is a `jobs.forecast.Forecast`. Its bars are half of the intervals that a result will
-show, two standard errors of a settled centroid. For MomentLloyd they come from a table that was
-simulated (`mechanisms/moment_lloyd/expected.py`), and for the paper's algorithms from a closed form
-times a simulated factor.
+Each forecast is a `jobs.forecast.Forecast`. An error bar is half of the interval that a result will
+show for a centroid whose interval is reliable (settled): two standard errors. For MomentLloyd,
+error bars come from a table that was simulated (`mechanisms/moment_lloyd/expected.py`). For the
+paper's algorithms they come from a closed form times a simulated factor.
 
 The closed form is also used by the planner's analysis. Let a typical cluster have C = N / k
 records. In the last round its centroid becomes m' = (R + r) / (C + c). R is the exact sum of its
@@ -19,10 +20,10 @@ sqrt d) sqrt T k / (2 mu N). In client-noise, the noise is sqrt(M / h) times as 
 
 A forecast does not include:
 
-- the error of k-means itself, which may end in a poor local optimum, and cannot tell which number
-  of clusters fits
+- the error of k-means itself, which may end in a poor local optimum, and does not find a suitable
+  number of clusters
 - records that are clipped to the bounds, or left out because they are beyond the radius
-- the longer bars of clusters with fewer than N / k records
+- the longer error bars of clusters with fewer than N / k records
 """
 
 import math
@@ -102,7 +103,7 @@ class Federation(ProtocolChoices, frozen=True, kw_only=True):
 
 
 class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Public numbers of a run that somebody considers.
+    """Public numbers of a run that is considered.
 
     n_records : cap and expected number of records, or of persons if `persons` is set.
     n_features, n_clusters : number of features, and number of clusters.
@@ -112,8 +113,8 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
     estimate_loss, loss_share : estimate of the loss, as in `Settings`.
     federation : clients of a federated run, or None for the central model.
     persons : protected persons, or None for records.
-    domain : public bounds of the features, or None. Without them, bars are shares of the width of
-        the bounds.
+    domain : public bounds of the features, or None. Without them, error bars are fractions of the
+        width of the bounds.
     """
 
     n_records: int
@@ -140,8 +141,8 @@ class RightGuesses(msgspec.Struct, frozen=True):
     The observer guesses whether one record or person is in the data, and before the run both
     answers are equally likely.
 
-    average : probability over all outcomes of the run, at most.
-    at_most : probability after the most telling outcome, except with probability delta.
+    average : largest possible probability, on average over all outcomes of the run.
+    at_most : largest possible probability after any single outcome, except with probability delta.
     """
 
     average: float
@@ -152,7 +153,7 @@ class Outlook(Forecast, frozen=True, kw_only=True):
     """Forecast of a run at one epsilon.
 
     odds : probabilities of a right guess about one record or person.
-    bars : bar of each feature, in the units of its column. Empty without bounds.
+    bars : error bar of each feature, in the units of its column. Empty without bounds.
     ring_bits, required_bits : bits of the plan's ring, and the least number of bits that it must
         have. None without a federation.
     client, dealer : bytes that the last client and the first client send and receive. The first
@@ -170,11 +171,11 @@ class Outlook(Forecast, frozen=True, kw_only=True):
 
 
 class WantedBars(msgspec.Struct, frozen=True, kw_only=True):
-    """Smallest epsilon for wanted bars.
+    """Smallest epsilon for wanted error bars.
 
-    errors : largest wanted bar of each named feature, in the units of its column.
+    errors : largest wanted error bar of each named feature, in the units of its column.
     outlook : forecast at the smallest epsilon with two digits, up to 10, at which the noise does
-        not dominate and no bar is longer than wanted. None if there is none.
+        not dominate and no error bar is longer than wanted. None if there is none.
     """
 
     errors: dict[str, float]
@@ -187,11 +188,11 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     question : public numbers of the run.
     outlooks : forecasts in the order of the epsilons.
     least_epsilon : smallest epsilon with two digits, up to 10, whose verdict is `clear`, or None.
-    needed_records : smallest number of records with two digits, up to 990 billion, whose verdict
-        at epsilon 1 is `clear`, or None.
-    wanted : smallest epsilon for the wanted bars, or None if none was asked for.
-    by_clients : bars at each epsilon, by the number of clients that may have rows of one person.
-        Empty unless a federated run protects persons.
+    needed_records : smallest number of records with two digits, up to 990 billion, whose verdict at
+        epsilon 1 is `clear`, or None.
+    wanted : smallest epsilon for the wanted error bars, or None if no error bars were given.
+    by_clients : error bars at each epsilon, by the number of clients that may have rows of one
+        person. Empty unless a federated run protects persons.
     """
 
     question: PlannedRun
@@ -207,10 +208,10 @@ def advise(
     epsilons: Sequence[float] = EPSILONS,
     wanted_error: Mapping[str, float] | None = None,
 ) -> Advice:
-    """Return the forecasts of a run at several epsilons, and the smallest epsilons and numbers that
-    suffice.
+    """Return the forecasts of a run at several epsilons, the smallest epsilon that suffices, and
+    the smallest number of records that suffices.
 
-    wanted_error : largest bar of each named feature, in the units of its column.
+    wanted_error : largest error bar of each named feature, in the units of its column.
 
     Raises PlanError, BudgetError or OverflowRisk if a number cannot be used. The message names the
     number.
@@ -227,7 +228,7 @@ def advise(
 
 
 def outlooks(question: PlannedRun, epsilons: Sequence[float] = EPSILONS) -> tuple[Outlook, ...]:
-    """Return the forecast at each epsilon, without any search.
+    """Return the forecast at each epsilon. Unlike `advise`, search for no smallest epsilon.
 
     Raises as `advise` does.
     """
@@ -340,12 +341,12 @@ def needed_records(question: PlannedRun, epsilon: float) -> int | None:
 
 
 def wanted(question: PlannedRun, errors: Mapping[str, float]) -> WantedBars:
-    """Return the smallest epsilon whose bars are at most these errors.
+    """Return the smallest epsilon with which no error bar is longer than wanted.
 
-    errors : largest bar of each named feature, in the units of its column. It is a factor for a
-        feature whose logarithms are clustered, and a number of days for a date.
+    errors : largest error bar of each named feature, in the units of its column. It is a factor for
+        a feature whose logarithms are clustered, and a number of days for a date.
 
-    Raises PlanError for an unknown feature, or an error that no bar can have.
+    Raises PlanError for an unknown feature, or for a length that no error bar can have.
     """
     most = largest_bar(question.domain, errors)
     found = least_epsilon(
@@ -382,7 +383,7 @@ def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[Fo
 
 
 def by_clients(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[float]]:
-    """Return bars at these epsilons, by the number of clients that may have rows of one
+    """Return the error bars at these epsilons, by the number of clients that may have rows of one
     person.
 
     The numbers are 1, 2, all clients, and the number in `question`, ascending. The dict is empty
@@ -399,9 +400,9 @@ def by_clients(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, lis
 
 
 def _bar_if_at(n_clients: int, question: PlannedRun, persons: Persons, epsilon: float) -> float:
-    """Return the bar if n_clients clients may have rows of one person.
+    """Return the error bar in a run in which n_clients clients may have rows of one person.
 
-    The bar is infinite if the noise is too large for the integers.
+    The error bar is infinite if the noise is too large for the integers.
     """
     asked = msgspec.structs.replace(
         question, persons=msgspec.structs.replace(persons, max_clients=n_clients)
@@ -442,10 +443,10 @@ def _first(
 ) -> T | None:
     """Return the first candidate that suffices with the planner's number of iterations T, or None.
 
-    With fixed T, the error decreases along the candidates. The error grows with T, and the planner
-    raises T along the candidates, from `fewest` upwards. A candidate that does not suffice with
-    `fewest` iterations therefore cannot suffice at all. At later candidates the error may jump up
-    with T. So from the first candidate that suffices with `fewest`, each candidate is tried.
+    For fixed T, later candidates have smaller errors. The error grows with T, and the planner
+    chooses larger T for later candidates, from `fewest` upwards. So a candidate that does not
+    suffice with `fewest` iterations cannot suffice at all. Where T rises, the error may jump up. So
+    every candidate is tried, from the first one that suffices with `fewest`.
 
     candidates : ascending candidates.
     fewest : smallest number of iterations, or None.

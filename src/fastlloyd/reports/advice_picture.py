@@ -1,4 +1,4 @@
-"""Picture of an advice: bars by epsilon."""
+"""Picture of forecasts: length of the error bars by epsilon."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ BEYOND = 1.35  # factor between the outermost point and the frame
 
 
 def draw_advice(title: str, curves: Mapping[int, Sequence[Forecast]], asked: int) -> bytes:
-    """Return a PNG with the bars by epsilon, one line per number of clusters. Both axes are
-    logarithmic.
+    """Return a PNG with the length of the error bars by epsilon, one line per number of clusters.
+    Both axes are logarithmic.
 
-    Lines differ in colour (distinct with every common colour vision), marker and width. Marks are
-    full if the verdict is clear, and white if it is blurred. No mark means mostly noise.
+    Lines differ in colour (distinct with every common colour vision), marker and width. Markers are
+    filled if the verdict is clear, and white if it is blurred. No marker means mostly noise.
 
     title : title of the picture.
     curves : forecasts at ascending epsilons, by number of clusters.

@@ -36,7 +36,7 @@ def page(plan: Plan, spent: str | None = None) -> str:
     """Return the page as plain text for a printer, at most 76 columns wide unless a name is longer.
 
     plan : plan to sign.
-    spent : sentences about the budget that the reader's earlier runs spent. With None, the page
+    spent : sentences about the budget that the reader's earlier runs spent. If it is None, the page
         leaves room to write them.
     """
     sections = [
@@ -91,7 +91,7 @@ def _agreed(plan: Plan) -> list[str]:
 
 def _parties(plan: Plan) -> list[str]:
     """Return a line for each party with the SHA-256 of its certificate, and one for the authority.
-    A last line says which part the plan still lacks before it can run over a network.
+    If the plan lacks a part that a run over a network needs, a last line names this part.
     """
     rows = []
     for role, fingerprint, ends in parties(plan):

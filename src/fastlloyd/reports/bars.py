@@ -1,4 +1,6 @@
-"""Bars of a forecast in the units of the columns, and the bars that somebody wants."""
+"""Error bars of a forecast in the units of the columns, and the largest error bars that a user
+accepts.
+"""
 
 import math
 from collections.abc import Mapping
@@ -12,12 +14,13 @@ from fastlloyd.reports.units import units_of
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """Half of the interval that a result will probably show for one feature of a settled cluster.
+    """Error bar: half of the interval that a result will probably show for one feature of a
+    centroid whose interval is reliable (settled).
 
     feature : name of the feature.
     size : half of the interval in the units of the column. It is a factor for a feature whose
-        logarithms are clustered, a number of days for a date, and a share for a category. Infinite
-        if hardly any cluster would be settled.
+        logarithms are clustered, a number of days for a date, and a share for a category. It is
+        infinite if hardly any centroid would have a reliable interval.
     text : size for people, rounded up to two digits.
     """
 
@@ -27,9 +30,9 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 def bars_of(domain: Domain, bar: float) -> tuple[Bar, ...]:
-    """Return the bar of each feature.
+    """Return the error bar of each feature.
 
-    bar : bar as a share of the width of the bounds, of a feature with weight 1.
+    bar : error bar of a feature with weight 1, as a fraction of the width of the bounds.
     """
     found = []
     for name, units, half in zip(
@@ -42,13 +45,13 @@ def bars_of(domain: Domain, bar: float) -> tuple[Bar, ...]:
 
 
 def largest_bar(domain: Domain | None, wanted: Mapping[str, float]) -> float:
-    """Return the largest bar, as a share of the width of the bounds, with which no feature has a
-    longer bar than wanted.
+    """Return the largest error bar, as a fraction of the width of the bounds, with which no feature
+    has a longer error bar than wanted.
 
-    wanted : bar of each named feature, as in `Bar.size`.
+    wanted : error bar of each named feature, as in `Bar.size`.
 
-    Raises PlanError for an unknown feature, or a bar that is not a finite number above 0, or, for
-    a feature whose logarithms are clustered, not a finite factor above 1.
+    Raises PlanError for an unknown feature, or if an error bar is not a finite number above 0. If a
+    feature's logarithms are clustered, the number must be above 1.
     """
     if domain is None:
         raise PlanError(
@@ -78,5 +81,6 @@ def largest_bar(domain: Domain | None, wanted: Mapping[str, float]) -> float:
 
 
 def _halves(domain: Domain, bar: float) -> list[float]:
-    """Return half of the interval of each feature, in the numbers that are clustered."""
+    """Return half of the interval of each feature, in the units in which the feature is clustered.
+    """
     return [2 * bar * 2**domain.fraction_bits * unit for unit in domain.units.tolist()]

@@ -60,7 +60,9 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
 
     @property
     def not_found(self) -> list[str]:
-        """Features that keep the outer range, because noise hides where their records are."""
+        """Features that keep the outer range as their bounds, because noise hides the position of
+        their records.
+        """
         return self.bounds.missing(self.mechanism.domain)
 
     def statement(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def line_of(one: Account, delta: float, n_planned: int) -> Line:
 
     one : account with its runs so far.
     delta : delta at which epsilon is computed.
-    n_planned : number of equal planned runs that use up the limit.
+    n_planned : number of equal planned runs, which together use up the limit.
     """
     runs = counted_of(one.runs)
     spent = (Spending.of(runs[:n], one.asked).epsilon(delta) for n in range(len(runs) + 1))

@@ -1,9 +1,9 @@
-"""Coalitions of parties that pool what they see: which of them the guarantee covers, and which
-epsilon remains against larger ones.
+"""Coalitions: groups of parties that pool what they see. The guarantee holds against small
+coalitions. Against larger ones, the same noise gives a larger epsilon.
 
 Let mu be the parameter of the run, and h the number of shares of noise that the guarantee counts
-on. For a party that knows all shares of a sum except u of them, the parameter is mu sqrt(h / u)
-(docs/proofs/shares-of-noise.md).
+on. Against a party that knows all shares of noise in a sum except u of them, the parameter is mu
+sqrt(h / u) (docs/proofs/shares-of-noise.md).
 """
 
 from fractions import Fraction
@@ -23,7 +23,7 @@ Row = tuple[Fact, float | None]  # who, and epsilon
 
 
 def coalitions(plan: Plan) -> list[Row]:
-    """Return each coalition with its epsilon at the plan's delta.
+    """Return each coalition with the epsilon of the run against it, at the plan's delta.
 
     The epsilon is the largest over all sets of clients that may be present. It is None if the
     coalition breaks the guarantee. A simulation has no parties, so its list is empty.
@@ -41,7 +41,7 @@ def coalitions(plan: Plan) -> list[Row]:
 
 
 def _behind_a_group_key(plan: Plan) -> list[Row]:
-    """Return each coalition with its epsilon, for client-noise with group masks.
+    """Return each coalition with the epsilon against it, for client-noise with group masks.
 
     Let M be the number of clients and D the number of dropouts. s clients that pool leave M - D - s
     shares of noise unknown, so mu grows by sqrt(h / (M - D - s)). The server together with any
@@ -61,7 +61,7 @@ def _behind_a_group_key(plan: Plan) -> list[Row]:
 
 
 def _behind_keys_of_pairs(plan: Plan) -> list[Row]:
-    """Return each coalition with its epsilon, for client-noise with pairwise masks.
+    """Return each coalition with the epsilon against it, for client-noise with pairwise masks.
 
     n clients take part, and the guarantee counts on n - t of their shares. s clients that pool
     leave n - s shares unknown, so mu grows by sqrt((n - t) / (n - s)), with or without the server.

@@ -68,8 +68,8 @@ def explain(plan: Plan) -> str:
 
 
 def expected(plan: Plan) -> list[Fact]:
-    """Return the fact about the verdict and the bars to expect, or an empty list if no clustering
-    follows or its error is not known.
+    """Return the fact about the expected verdict and error bars. Return an empty list if the run is
+    no clustering, or if its error is not known.
     """
     m = plan.mechanism
     if not isinstance(m, Mechanism):
@@ -97,7 +97,8 @@ def protected(plan: Plan) -> list[str]:
 
 
 def tables(plan: Plan) -> list[str]:
-    """Return two tables as Markdown: epsilon by coalition, and certainty after the run.
+    """Return two tables as Markdown: the epsilon against each coalition, and an observer's
+    certainty after the run.
 
     Each has a heading, and lines that begin with a dash.
     """
@@ -107,7 +108,7 @@ def tables(plan: Plan) -> list[str]:
 
 
 def recipe_table(recipe: Iterable[Feature], unit: Unit) -> str:
-    """Return what a recipe does with each feature, as lines that begin with a dash."""
+    """Return lines, each with a leading dash, that say what a recipe does with each feature."""
     return table([Fact.of("recipe_of_plan")], of_recipe(recipe), unit)
 
 

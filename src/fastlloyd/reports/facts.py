@@ -111,7 +111,7 @@ def cut(items: Iterable[Fact], rest: str, most: int | None, separator: str) -> s
 
 
 def _in_sentence(value: Any, unit: Unit) -> Any:
-    """Return a value as it appears in a sentence: a fact or a list becomes words, other values are
+    """Return a value in the form for a sentence: a fact or a list becomes words, other values are
     unchanged.
     """
     if isinstance(value, Fact):

@@ -37,7 +37,7 @@ AROUND = 2.4  # inches: what stands above and below the lines of one feature
 
 
 def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """Return a figure with the centroids of one or two features at their places.
+    """Return a map of the centroids, for one or two features.
 
     name : name of the picture in error messages.
 
@@ -62,7 +62,7 @@ def _line(n: int) -> float:
 def _draw_domain(ax: "Axes", picture: Picture) -> None:
     """Draw axes, limits and bounds.
 
-    A single feature has one line per centroid. The lines are parallel, one below the other.
+    For a single feature, each centroid has a horizontal line of its own, one below the other.
     """
     lower, upper = picture.centre - picture.half_widths, picture.centre + picture.half_widths
     room = 0.04 * (upper - lower)
@@ -101,7 +101,7 @@ def _draw_domain(ax: "Axes", picture: Picture) -> None:
 
 
 def _label_axis(axis: Any, units: Units, low: float, high: float) -> None:
-    """Label an axis in the units of its feature: whole numbers, without a factor in a corner."""
+    """Label an axis in the units of its feature, with whole numbers and without a common factor."""
     from matplotlib.ticker import FixedLocator
 
     if (ticks := units.ticks(low, high, MOST_TICKS)) is not None:

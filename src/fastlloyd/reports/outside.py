@@ -16,7 +16,7 @@ from fastlloyd.reports.facts import said, sentence
 
 
 class Runs(enum.Enum):
-    """Kinds of runs that an entry applies to. The value names the kind in a table."""
+    """Kind of runs to which an entry applies. The value names the kind in a table."""
 
     ALL = "all"
     OF_RECORDS = "that protect records"

@@ -38,8 +38,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     covered : whether no setting was taken from the data.
     records : records to draw, float64 (n, n_features), or None. With records, the picture says that
         it is not private.
-    settled : bool (n_clusters,), True if the standard errors apply (`uncertainty.Status`). Other
-        centroids are drawn hollow, without an ellipse. None means True for all known errors.
+    settled : bool (n_clusters,), True if the standard errors are reliable (`uncertainty.Status`).
+        Other centroids are drawn hollow, without an ellipse. None means True for all known errors.
     counted : unit in which the clusters are counted.
     names : names that people gave.
     """
@@ -102,13 +102,14 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> BoolArray:
-        """Bool (n_clusters,), True if the standard errors of the centroid are known and apply."""
+        """Bool (n_clusters,). True if the standard errors of the centroid are known and reliable.
+        """
         known = np.asarray(np.isfinite(self.errors).all(axis=1))
         return known if self.settled is None else np.asarray(known & self.settled)
 
     @property
     def what_marks_say(self) -> str:
-        """Meaning of the area of a mark, in words."""
+        """Words that explain the area of a mark."""
         of_persons = "" if self.counted == RECORD else f" of {self.counted.many}"
         return ("noisy count" if self.private else "count") + of_persons
 

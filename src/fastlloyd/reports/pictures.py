@@ -82,8 +82,8 @@ def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INC
 def features_shown(picture: Picture) -> IntArray:
     """Return the indexes of the features that have a panel, ascending.
 
-    Up to eight features all have a panel. If there are more, the eight in which clusters differ
-    most have one (`by_importance`).
+    If there are up to eight features, each has a panel. Otherwise the eight in which clusters
+    differ most have one (`by_importance`).
     """
     best = by_importance(
         picture.centroids, picture.errors, picture.noisy_counts, picture.half_widths
@@ -130,7 +130,7 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int) -> None:
 
 
 def _draw_walls(panel: "Axes", picture: Picture, feature: int, ends: tuple[float, float]) -> None:
-    """Draw the bounds of a feature, and say what they are if the panel does not show both.
+    """Draw the bounds of a feature. If the panel does not show both, also write them.
 
     ends : limits of the horizontal axis.
     """

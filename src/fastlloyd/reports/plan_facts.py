@@ -77,7 +77,7 @@ def cautions(m: AnyRun, epsilon: float | None = None) -> list[Fact]:
 
 
 def plan_cautions(plan: Plan) -> list[Fact | Facts]:
-    """Return cautions about a plan: those of its mechanism, and those about few clients in a sum.
+    """Return cautions about a plan: cautions about its mechanism, and about few clients in a sum.
 
     A plan of a simulation has only the first kind. `plan new` no longer makes plans in which
     clients can be led to two different results, but such plans can still be read.
@@ -235,7 +235,7 @@ def simulated(plan: Plan) -> Fact:
 
 def trust(plan: Plan) -> Facts:
     """Return facts about the parties against which the noise protects, and about the additional
-    noise that is needed for it.
+    noise that this protection needs.
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         met = [] if plan.masks is Masks.GROUP else [Fact.of("server_with_a_client")]
@@ -285,9 +285,9 @@ def attendance(plan: Plan) -> Fact:
 
 
 def left(plan: Plan) -> tuple[list[Fact], list[Fact]]:
-    """Return a heading, and for each coalition the fact about the epsilon that remains against it.
-
-    Both lists are empty for a simulation.
+    """Return a heading, and for each coalition (group of parties that pool what they see) a fact:
+    the epsilon that the run guarantees against this coalition. Both lists are empty for a
+    simulation.
     """
     rows = [
         Fact.of("nothing_is_protected", who=who)
@@ -345,7 +345,7 @@ def waiting(plan: Plan) -> Fact:
 
 
 def transport(plan: Plan) -> Facts:
-    """Return facts about the number of bytes that each round sends."""
+    """Return facts about the number of bytes that a client sends and receives in each round."""
     m, itemsize = plan.mechanism, Ring.of(plan.ring_bits).itemsize
     payloads = [plan.n_words(round) * itemsize for round in m.rounds]
     least, most = min(payloads), max(payloads)

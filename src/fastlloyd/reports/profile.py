@@ -1,7 +1,7 @@
 """Differences between the clusters of a result that its noise allows to state.
 
 Everything follows from noisy centroids, noisy counts and their standard errors, so it costs no
-privacy. A cluster is settled if its status is, and its standard errors are known.
+privacy. A cluster is settled if its status is "settled", and its standard errors are known.
 
 Rule. S clusters are settled, with d features, centroids m_ij, standard errors e_ij, and noisy
 counts n_i whose standard error is s. Two standard errors cover a centre in nine of ten cases or
@@ -9,19 +9,20 @@ more (`Mechanism.promise`). A normal law for which exactly that is true has the 
 
     s_ij = KAPPA e_ij,    KAPPA = 2 / Phi^-1(.95).
 
-All together is the mean a_j = sum_i w_i m_ij of the settled centres, where w_i is n_i (at least s)
-over the sum N of these. The contrast of a cluster is c_ij = m_ij - a_j. Its variance is
+*All together* is the mean a_j = sum_i w_i m_ij of the settled centres. Here w_i is n_i (at least
+s), divided by the sum N of these numbers. The contrast of a cluster is c_ij = m_ij - a_j. Its
+variance is
 
     (1 - w_i)^2 s_ij^2 + sum_{l != i} w_l^2 s_lj^2 + sum_l ((m_lj - a_j) / N)^2 (KAPPA s)^2.
 
 There are two families of S d intervals each: m_ij +- z s_ij for centres, and c_ij +- z sd(c_ij) for
-contrasts. With z = Phi^-1(1 - ALPHA / (2 * 2 S d)), all intervals hold together with probability
-1 - ALPHA, whatever their dependence (Bonferroni). So each sentence that is chosen from them
+contrasts. With z = Phi^-1(1 - ALPHA / (2 * 2 S d)), all intervals hold together with probability 1
+- ALPHA, whatever their dependence (Bonferroni). So each sentence that is chosen from them
 afterwards is covered, too.
 
 - A centre is *higher* or *lower* if the interval of its contrast excludes 0.
-- It is *the highest* or *the lowest* if, in addition, its interval lies beyond the intervals of
-  all other centres, all clusters are settled, and there are more than two.
+- It is *the highest* or *the lowest* if, in addition, its interval lies beyond the intervals of all
+  other centres, all clusters are settled, and there are more than two.
 - A cluster is described by at most `MOST` features. They are ranked by how far the interval of the
   contrast lies from 0, in units of the spread of the settled clusters beyond noise (at least a
   hundredth of half the range between the bounds). A feature below `LEAST_SHARE` of the first is
@@ -50,7 +51,7 @@ class Claim(NamedTuple):
     """Statement about the centre of one cluster.
 
     feature : index of the feature.
-    side : 1 if the centre is higher than all together, -1 if it is lower.
+    side : 1 if the centre is higher than the mean of all settled centres, -1 if it is lower.
     is_extreme : whether it is the highest, or the lowest, of all.
     """
 
@@ -65,7 +66,7 @@ class Centres(NamedTuple):
     values, errors : centroids and their standard errors, float64 (n_clusters, n_features).
     counts : noisy counts, float64 (n_clusters,).
     count_error : standard error of each count.
-    settled : bool (n_clusters,), True if the standard errors are known and apply.
+    settled : bool (n_clusters,), True if the standard errors are known and reliable.
     half_widths : half the range between the bounds, float64 (n_features,).
     """
 
@@ -83,7 +84,8 @@ class Profile(NamedTuple):
     z : half width of each interval, in deviations.
     n_intervals : number of intervals that hold together.
     together : mean of the settled centres, float64 (n_features,), and its deviations.
-    sides : 1, -1, or 0 for no statement, int64 (n_clusters, n_features).
+    sides : 1 if the centre is higher than the mean, -1 if it is lower, 0 for no statement, int64
+        (n_clusters, n_features).
     reaches : half widths of the intervals of contrasts, float64 (n_clusters, n_features).
     contrasts : float64 (n_clusters, n_features), 0 for clusters that are not settled.
     claims : for each cluster, the statements that describe it, the clearest first.
@@ -102,7 +104,7 @@ class Profile(NamedTuple):
 
     @classmethod
     def of(cls, centres: Centres) -> Self:
-        """Return the statements about these centres."""
+        """Return the statements that the noise allows about these centres."""
         k, d = centres.values.shape
         settled = centres.settled[:, None]
         n_intervals = 2 * int(centres.settled.sum()) * d

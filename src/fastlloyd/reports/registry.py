@@ -1,10 +1,10 @@
 """Entry of a result for the public registry of deployments of differential privacy (OpenDP), and
 the facts that only people know.
 
-The entry follows the schema of github.com/opendp/deployments-registry-data. What follows from the
-files of the result is filled in. Facts that only people know come from `registry.toml` beside the
-result, also for the statement (`page/questions.py`). A fact that is missing there is left out of
-the entry, and named.
+The entry follows the schema of github.com/opendp/deployments-registry-data. Facts in the files of
+the result are filled in. Facts that only people know come from `registry.toml` in the folder of the
+result, also for the statement (`page/questions.py`). If a fact is missing there, the entry lacks
+it, and the user is told its name.
 """
 
 import datetime as dt
@@ -139,7 +139,7 @@ def template() -> str:
 def registry_entry(
     result: StoredResult, statement: Mapping[str, Any], people: PeopleFacts
 ) -> dict[str, Any]:
-    """Return the entry of a result, without what is missing in `people`.
+    """Return the entry of a result. It lacks the facts that are missing in `people`.
 
     result : result of a clustering.
     statement : its privacy statement (`stored_statement`).

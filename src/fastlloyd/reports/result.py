@@ -56,7 +56,8 @@ OTHER_COLUMNS = CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """Cluster of a result, in original units.
 
-    noisy_count : a whole number if records are counted in units of one.
+    noisy_count : noisy number of records or persons. It is whole if the unit of counts is one
+        record.
     standard_errors : standard error of each coordinate of the centroid, or None if the centroid was
         not moved in the last round.
     mean_beyond : row of `uncertainty.Accuracy.beyond` for this cluster, with None instead of NaN.
@@ -82,7 +83,8 @@ class Result(RunResult, frozen=True, kw_only=True):
     accuracy : standard errors and status of the centroids.
     loss : estimate of the loss, or None if the mechanism does not estimate it.
     first : first stage, which found the bounds within the same budget, or None.
-    split : how many groups the noisy votes show, or None if that cannot be computed from the votes.
+    split : number of groups into which the data split most clearly, from the noisy votes
+        (`suggestion.NoisyVotes`), or None if the votes do not decide.
     """
 
     mechanism: Mechanism
@@ -157,9 +159,7 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @property
     def rounds_covered(self) -> list[Fact]:
-        """Facts about how many rounds there are for the bounds, for the clustering, and for the
-        loss.
-        """
+        """Facts about the number of rounds for the bounds, for the clustering, and for the loss."""
         m, n = self.mechanism, len(self.mechanism.rounds)
         rounds = Fact.of("n_iterations", n=n)
         if n != m.n_iterations:
@@ -235,8 +235,8 @@ class Result(RunResult, frozen=True, kw_only=True):
         return said
 
     def found(self) -> dict[str, Any]:
-        """Return the findings for programs: features, intervals, clusters, and splits that the
-        votes show.
+        """Return the findings for programs: features, intervals, clusters, and the clearest split
+        into groups.
 
         `standard_errors` of a cluster is None if its centroid was not moved in the last round.
         """
@@ -393,8 +393,9 @@ def _columns(features: Sequence[str]) -> list[str]:
 
 
 def _beside(feature: str) -> set[str]:
-    """Return all names that columns about a feature may have next to the column of its centroids,
-    such as the column of standard errors. The names for all kinds of units are included.
+    """Return all names that columns about a feature may have, apart from the column of its
+    centroids. One of them is the column of standard errors. The names for all kinds of units are
+    included.
     """
     prefixes = {ERROR, *(prefix for u in EVERY for prefix in u.error_prefixes)}
     sizes = {f"{prefix}{u.size_prefix}" for u in EVERY for prefix in (RADIUS, BEYOND)}

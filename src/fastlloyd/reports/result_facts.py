@@ -88,7 +88,7 @@ def loss(result: Result, estimate: LossEstimate) -> Facts:
 def reliability(result: Result) -> list[Fact | Facts]:
     """Return facts about the reliability of the centroids, computed from noisy answers only.
 
-    They include the typical error of a centroid, compared with the radius of a cluster.
+    One of the facts is the typical error of a centroid, compared with the radius of a cluster.
     """
     m, K = result.mechanism, len(result.updated)
     facts: list[Fact | Facts] = [*doubted(result), *beyond_bounds(result)]
@@ -110,7 +110,7 @@ def reliability(result: Result) -> list[Fact | Facts]:
 
 
 def doubted(result: RunResult) -> list[Fact]:
-    """Return a warning about the rounds whose sums cannot be right, or an empty list."""
+    """Return a warning about the rounds whose sums cannot come from records, or an empty list."""
     return [Fact.of("warning", caution=doubt) for doubt in result.doubts]
 
 
@@ -124,8 +124,8 @@ def of_bounds(result: BoundsResult) -> list[Fact | Facts]:
 
 
 def intervals(result: Result) -> list[Facts]:
-    """Return facts about the intervals of settled clusters: which values they cover, and how far
-    outside an interval the mean may lie.
+    """Return facts about the intervals of settled clusters: the values that an interval covers, and
+    the distance by which the mean may be outside it.
     """
     m, accuracy = result.mechanism, result.accuracy
     if not uncertainty.settled(accuracy.status).any():
@@ -176,7 +176,8 @@ def radius(domain: Domain, radius: FloatArray) -> Fact:
 
 
 def means_beyond(domain: Domain, beyond: FloatArray) -> list[Fact]:
-    """Return the fact about means beyond the intervals, or an empty list if there are none.
+    """Return the fact about means of records that may be outside the intervals, or an empty list if
+    there are none.
 
     domain : domain of the features.
     beyond : `uncertainty.Accuracy.beyond`, float64 (n_clusters, n_features).

@@ -118,7 +118,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rounds_covered(self) -> list[Fact]:
-        """Facts about how many rounds the guarantee covers."""
+        """Facts about the number of rounds that the guarantee covers."""
         return [Fact.of("n_rounds", n=len(self.mechanism.rounds))]
 
     # not everything can be drawn

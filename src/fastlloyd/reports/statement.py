@@ -66,7 +66,7 @@ def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]
     It is the content of `privacy.json` and of `privacy_spent_`.
 
     m : settings of the run.
-    federated : whether to state it for a run of several organisations.
+    federated : whether the run has several organisations.
     """
     return _with_taken(m, _stated(m, federated=federated))
 
@@ -180,8 +180,8 @@ def _with_taken(m: AnyRun, statement: dict[str, Any]) -> dict[str, Any]:
 
 
 def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
-    """Return the privacy statement of a federated run: that of its mechanism, the trust mode, and
-    epsilon against each coalition.
+    """Return the privacy statement of a federated run: the statement of its mechanism, the trust
+    mode, and the epsilon against each coalition.
 
     Each epsilon is the largest over all sets of clients that may be present.
 

@@ -1,4 +1,6 @@
-"""Status of the runs in a store: what its events say, and what its process last wrote."""
+"""Status of the runs in a store, from its events and from the file of progress that a running
+process writes.
+"""
 
 import time
 from pathlib import Path
@@ -19,11 +21,11 @@ _ANSWERS: Final = (
 
 
 def look(path: Path) -> dict[str, Any]:
-    """Return what is known of the runs in a store, for programs.
+    """Return everything that is known about the runs in a store, for programs.
 
     path : the store. A process may be using it.
 
-    Raises StateError for the ledger of a holder, or a file that is no store.
+    Raises StateError for a ledger, or for a file that is no store.
     """
     contents, events = read(path)
     if contents.role is Role.HOLDER:
@@ -49,10 +51,10 @@ def live_of(run: dict[str, Any]) -> Live | None:
 
 
 def has_stopped(live: Live, now: float, *, is_used: bool | None) -> bool:
-    """Return whether the process of a run has stopped without an end.
+    """Return whether the process of a run has stopped before the run ended.
 
     live : content of the file of progress.
-    now : present time, in seconds since 1970.
+    now : current time, in seconds since 1970.
     is_used : whether a process uses the store, or None if that is unknown.
     """
     return not live.end and (is_used is False or live.is_old(now))

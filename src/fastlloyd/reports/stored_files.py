@@ -50,7 +50,7 @@ class StoredFiles(NamedTuple):
         return list(self.json(PRIVACY)["cautions"])
 
     def with_file(self, name: str, content: bytes) -> "StoredFiles":
-        """Return the files, with this one in place of an earlier one of its name."""
+        """Return the files with one more file. It replaces a file of the same name."""
         return self._replace(contents={**self.contents, name: content})
 
     def document(self, name: str) -> str:

@@ -42,7 +42,8 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     plan : plan of a federated run, or None.
     centroids : int64 (n_clusters, n_features), grid units.
     clusters : one entry per cluster, in original units.
-    split : how many groups the noisy votes show, or None if they cannot tell.
+    split : number of groups into which the data split most clearly, from the noisy votes
+        (`suggestion.NoisyVotes`), or None if the votes do not decide.
     radius : radius R of the intervals, float64 (n_features,), original units, or None.
     """
 
@@ -80,8 +81,8 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def beyond(self) -> FloatArray | None:
-        """Distances of means beyond the intervals (`Accuracy.beyond`), or None if the result has
-        none.
+        """Distances by which each mean may be outside its interval (`Accuracy.beyond`), or None if
+        the result has no such numbers.
         """
         figures = [cluster.mean_beyond for cluster in self.clusters]
         if None in figures:

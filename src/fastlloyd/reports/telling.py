@@ -1,4 +1,4 @@
-"""Facts about the difference between one cluster and the others. `profile.py` has the rule."""
+"""Facts about the differences between one cluster and the others. `profile.py` has the rule."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -24,13 +24,15 @@ _NOT_SETTLED: Final = {
 
 
 def not_settled(status: str) -> Fact | None:
-    """Return the fact that nothing is concluded from a cluster, or None if it is settled."""
+    """Return the fact that says why nothing is concluded about a cluster, or None if its status is
+    "settled".
+    """
     name = _NOT_SETTLED.get(status)
     return None if name is None else Fact.of(name)
 
 
 def side(claim: Claim, units: Units) -> Fact:
-    """Return the fact about the side of a claim, such as "the highest"."""
+    """Return the fact that says where a centre is, such as "the highest"."""
     if isinstance(units, DayUnits):
         names = ("side_later", "side_latest"), ("side_earlier", "side_earliest")
     else:
@@ -47,7 +49,9 @@ def groups_rows(m: Mechanism) -> bool:
 
 
 def readings(m: Mechanism) -> tuple[Fact, ...]:
-    """Return facts about the values that the bars cover: clipped values, gaps, and far records."""
+    """Return facts about the values that the error bars cover: clipped values, missing cells,
+    logarithms, and far records.
+    """
     return (Fact.of("reads_outside"), *_gaps(m), *_logarithms(m), Fact.of(_FAR[m.far_records]))
 
 
@@ -68,7 +72,9 @@ def _gaps(m: Mechanism) -> Iterator[Fact]:
 
 
 def suggestions(split: Split | None) -> Sequence[Fact]:
-    """Return the fact about groups that the noisy votes show, or nothing if they cannot tell."""
+    """Return the fact about the groups into which the data split most clearly, or nothing if the
+    noisy votes do not decide.
+    """
     if split is None:
         return ()
     if split.clearest is None:

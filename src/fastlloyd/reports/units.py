@@ -2,7 +2,7 @@
 their tables.
 
 A mean of logarithms is shown as a typical value (the geometric mean), and its interval by the two
-ends. A date comes back as a date. Ends of an interval keep their order, so an interval in the units
+ends. A date is shown as a date. Ends of an interval keep their order, so an interval in the units
 of the column covers exactly what the interval of the numbers that are clustered covers.
 """
 
@@ -70,7 +70,9 @@ class Units:
         return [rounded(error, error)]
 
     def brief(self, number: float, error: float) -> str:
-        """Return the value to the first digit of its error, for readers who want few digits."""
+        """Return the value, rounded at the first digit of its error, for readers who want few
+        digits.
+        """
         return _brief(number, _first_digit(error))
 
     def span(self, number: float, error: float) -> tuple[str, str]:
@@ -83,11 +85,12 @@ class Units:
         return abs(difference)
 
     def difference(self, size: float) -> float:
-        """Return the positive difference of two clustered numbers that has this `size`."""
+        """Return the difference of two clustered numbers for which `Units.size` returns this size.
+        """
         return size
 
     def bar(self, half: float) -> str:
-        """Return half of an interval for people, rounded up to two digits."""
+        """Return an error bar (half of an interval) for people, rounded up to two digits."""
         return f"± {as_whole(size_up(self, half)):,g}"
 
     def beyond(self, difference: float) -> float:
@@ -117,8 +120,8 @@ class LogUnits(Units):
         return f"{self.value(number):,.3g}"
 
     def ticks(self, low: float, high: float, most: int) -> list[float] | None:
-        """Return marks at 1, 2 and 5 times the powers of ten, or at these powers, or None if
-        fewer than two of them lie in the range.
+        """Return marks at 1, 2 and 5 times the powers of ten, or at the powers alone if there would
+        be too many. Return None if fewer than two are in the range.
         """
         tens = range(math.floor(low / math.log(10)) - 1, math.ceil(high / math.log(10)) + 2)
         for steps in (_NICE, _NICE[:1]):
@@ -147,7 +150,7 @@ class LogUnits(Units):
         ]
 
     def brief(self, number: float, error: float) -> str:
-        """Return the typical value to the first digit of its error."""
+        """Return the typical value, rounded at the first digit of its error."""
         return _brief(self.value(number), _first_digit(self._width(number, error)))
 
     def span(self, number: float, error: float) -> tuple[str, str]:
@@ -166,7 +169,7 @@ class LogUnits(Units):
         return math.log(size)
 
     def bar(self, half: float) -> str:
-        """Return the factor between the middle of an interval and its ends."""
+        """Return an error bar: the factor between the middle of an interval and its ends."""
         return f"a factor of {two_digits_up(self.size(half) - 1) + 1:.3g}"
 
     def beyond(self, difference: float) -> float:
@@ -220,7 +223,7 @@ class DayUnits(Units):
         return self.text(first), self.text(last)
 
     def bar(self, half: float) -> str:
-        """Return half of an interval in days."""
+        """Return an error bar (half of an interval) in days."""
         return f"{super().bar(half)} days"
 
 
@@ -229,8 +232,8 @@ EVERY = tuple(_UNITS.values())
 
 
 def _first_digit(error: float) -> int | None:
-    """Return the number of decimal places at which the first digit of an error stands, or None
-    without an error.
+    """Return the position of the first digit of an error, as a number of decimal places. Return
+    None without an error.
     """
     places = decimals(error)
     return None if places is None else places - 1

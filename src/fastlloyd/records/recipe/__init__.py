@@ -1,4 +1,4 @@
-"""Public recipe from the columns of a table to the features that are clustered."""
+"""Public recipe that says how the columns of a table become the features that are clustered."""
 
 from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.records.recipe.here import Here

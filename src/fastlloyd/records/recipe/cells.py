@@ -1,4 +1,4 @@
-"""Cells of a column as a recipe sees them: numbers, text or days.
+"""Cells of a column, as a recipe reads them: numbers, text or days.
 
 A feature asks for the kind that it needs. Cells of another kind are refused, because a number is no
 date and text is no number, unless the recipe says how the one becomes the other.
@@ -26,7 +26,7 @@ ValueOf = Callable[[str], float | None]
 class CellNumbers(NamedTuple):
     """Numbers of a column's cells.
 
-    values : float64 (n,), with NaN for a missing cell and for one that the recipe does not know.
+    values : float64 (n,), with NaN for a missing cell and for a cell that the recipe does not know.
     unknown : whether the recipe does not know a cell, bool (n,).
     """
 
@@ -87,11 +87,12 @@ class NumberCells(NamedTuple):
         return _known(self.values.astype(np.float64))
 
     def categories(self, value_of: ValueOf) -> CellNumbers:
-        """Return, for each cell, the number of its category. The text of a category is the cell's
-        digits.
+        """Return, for each cell, the number of its category. A cell belongs to the category whose
+        text has the cell's digits.
 
-        The text of a cell that is no whole number is its shortest decimal form. Raises DataError
-        for a number with rounded digits, and for infinity.
+        For a cell that is not a whole number, these are the digits of its shortest decimal form.
+        Raises DataError for infinity, and for a number so long that its digits may have been
+        rounded.
         """
         there = ~np.isnan(self.values)
         distinct, codes = np.unique(self.values[there].astype(np.float64), return_inverse=True)

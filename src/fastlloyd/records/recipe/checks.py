@@ -30,8 +30,7 @@ _LONGEST_NAME = 100
 def faults_of(key: str, table: Mapping[str, Any]) -> Iterator[PlanError]:
     """Yield an error for each fault of a table [features.KEY].
 
-    table : keys and values, as TOML has them or as `Feature` holds them. None stands for a key that
-        is left out.
+    table : keys and values, as in TOML or as in `Feature`. None stands for a key that is left out.
     """
     given = {name: value for name, value in table.items() if value is not None}
     checks = [_key_faults(key), *(_CHECKS[name](given) for name in _CHECKS if name in given)]
@@ -54,7 +53,9 @@ def _fault(key: str, sentence: str, field: str) -> PlanError:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number that float64 can have, and no truth value."""
+    """Return whether a value is a number within the range of float64. True and False are no
+    numbers.
+    """
     with suppress(OverflowError):
         return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
     return False
@@ -303,7 +304,7 @@ _CHECKS: Final = {
 
 
 def _together(given: Mapping[str, Any]) -> Faults:
-    """Yield the faults that keys of a table have together."""
+    """Yield an error for each combination of keys in a table that contradict each other."""
     ways = [name for name in WAYS if name in given]
     if len(ways) > 1:
         yield ways[1], f"{' and '.join(ways)} exclude each other; keep one of them"

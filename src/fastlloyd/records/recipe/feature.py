@@ -1,4 +1,5 @@
-"""Features of a recipe: for each, a column, the way to a number, public bounds and a weight.
+"""Features of a recipe: each has a column, the way from its cells to numbers, public bounds and a
+weight.
 
 A feature is public: organisations agree on it as they agree on bounds. It is applied to each record
 (or to the rows of each person) alone, so a recipe costs no privacy.
@@ -25,18 +26,19 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     values : text and number of each cell that the column may have, or None.
     categories : texts that each become a column of 0 and 1, or None.
     date : format of a date, such as "%d.%m.%Y", or None.
-    until : the feature is the time from the date until this one: a date as YYYY-MM-DD, or the key
-        of another feature that is a date. None for the date itself.
+    until : end of the time that the feature measures: a date as YYYY-MM-DD, or the key of another
+        feature that is a date. The time starts at the date in the cell. None if the feature is the
+        date itself.
     count : unit of the time that `until` defines: "days" or "years" (365.25 days).
     weight : factor of the distances along this feature, above 0 and at most 1.
-    missing : number, date or category that stands for a missing cell, or "middle" of the bounds,
-        or "drop" for the whole record, or "refuse" for the whole file.
-    below : meaning of a cell such as "<0.3": "bound" for the lower bound, "limit" for 0.3, or
-        "missing". None refuses such cells.
+    missing : number, date or category that replaces a missing cell, or "middle" for the middle of
+        the bounds. "drop" leaves out the record, and "refuse" refuses the file.
+    below : meaning of a cell such as "<0.3": "bound" for the lower bound, "limit" for the number
+        0.3, or "missing". If it is None, such cells are refused.
     other : meaning of a text that neither `values` nor `categories` has: "refuse", "missing", or
         "none" for none of the categories.
-    per_person : one number for all rows of a person: their "mean", or that of the "first" or
-        "last" date. None if records are rows.
+    per_person : way to one number for all rows of a person: "mean", or the number of the "first" or
+        "last" date. None if each row is a record.
     role : "order" for a date that only orders the rows of a person, or None.
     label : name for people, or None for the key.
 
@@ -76,7 +78,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def is_read_as_text(self) -> bool:
-        """Return whether the cells are needed as they are written, not as numbers."""
+        """Return whether the cells are read as the text in the file, not as numbers."""
         return self.way in ("values", "categories", "date") or self.below is not None
 
 

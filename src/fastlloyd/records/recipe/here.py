@@ -1,4 +1,4 @@
-"""Local part of a recipe: where an organisation's own columns are, and how its text is written.
+"""Local part of a recipe: the names of an organisation's own columns, and the format of its text.
 
 It enters no plan, digest, result or message to another party.
 """
@@ -20,10 +20,10 @@ from fastlloyd.records.recipe.dates import check_format
 class Here(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Facts about one organisation's file.
 
-    names : name of a feature's column, by the feature's key. A feature is missing if its column has
-        its key as name.
-    dates : format of a feature's dates in this file, by the feature's key. A feature is missing if
-        the format is the recipe's.
+    names : name of a feature's column, by the feature's key. A feature is left out if its column is
+        named by its key.
+    dates : format of a feature's dates in this file, by the feature's key. A feature is left out if
+        its dates have the format in the recipe.
     unit_column : column with the id of each row's person, or None.
     dataset : name of the data set in the ledger, or None.
 
@@ -99,8 +99,8 @@ def here_faults(table: Mapping[str, Any], keys: frozenset[str] | None) -> Iterat
 
 
 def _layout_faults(table: Mapping[str, Any]) -> Iterator[DataError]:
-    """Yield an error for each field of the layout that cannot be used, each alone and all
-    together.
+    """Yield an error for each field of the layout that cannot be used, and for each contradiction
+    between fields.
     """
     given = {name: table[name] for name in LAYOUT if name in table}
     texts = {name for name in _TEXTS if not isinstance(given.get(name, ""), str)}

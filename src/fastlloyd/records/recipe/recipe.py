@@ -1,7 +1,8 @@
-"""Recipe: from the columns of a table, as people have it, to the features that are clustered.
+"""Recipe: it says how the columns of a table, as people have it, become the features that are
+clustered.
 
-Everything but `Here` is public and agreed on. A recipe is applied to each record alone, so it costs
-no privacy, and equal records become equal features at every organisation.
+Everything except `Here` is public, and the same for all organisations. A recipe is applied to each
+record alone, so it costs no privacy, and equal records become equal features at every organisation.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class Recipe:
     features : features in their order.
     privacy, clustering : options of a run, by the names of `KEYS`.
     here : facts about the organisation's own file, which stay with the organisation.
-    searched : keys of the features whose stated bounds are a range, in which their bounds are to be
-        found.
+    searched : keys of the features whose bounds are still to be found. Their stated bounds are a
+        range that contains them.
 
     Raises Problems with all faults.
     """
@@ -76,7 +77,8 @@ class Recipe:
     def load_here(path: str | os.PathLike[str], agreed: Sequence[Feature] | None = None) -> Here:
         """Return the local part of a recipe file, which may have no other part.
 
-        agreed : features that the file's own features, if there are any, must be; None for any.
+        agreed : features that the parties agreed on. If the file has features, they must be these.
+            None allows any.
 
         Raises PlanError if the file cannot be read, or if its features are not those agreed on.
         Raises Problems with all faults of the local part.
@@ -124,8 +126,8 @@ class Recipe:
     def with_bounds(self, bounds: Mapping[str, Any]) -> Recipe:
         """Return the recipe in which features have the bounds that were found for them.
 
-        bounds : lower and upper bound of features, by their keys. Features that were not to be
-            searched keep their own.
+        bounds : lower and upper bound of features, by their keys. All other features keep their
+            bounds.
         """
         found = {key: tuple(bounds[key]) for key in self.searched if key in bounds}
         features = (
@@ -138,7 +140,8 @@ class Recipe:
     def chosen(self, keys: Sequence[str]) -> tuple[Feature, ...]:
         """Return the features with these keys, in this order, and a date that orders rows.
 
-        Raises DataError for a key that is no feature, and for a time until a date that is left out.
+        Raises DataError for a key that is no feature, and for a feature that measures the time
+        until a date that is left out.
         """
         by_key = {each.key: each for each in self.features}
         for key in keys:
@@ -162,7 +165,7 @@ class Recipe:
 
     @property
     def columns(self) -> tuple[GridColumn, ...]:
-        """Columns of the grid."""
+        """Columns of the grid, which are the numbers that are clustered."""
         return columns_of(self.features)
 
     @property
@@ -191,7 +194,9 @@ class Recipe:
 
 
 def _check(errors: Iterable[DataError | PlanError]) -> None:
-    """Raise Problems with these errors, if there are any, and at most with the first hundred."""
+    """Raise Problems with these errors if there are any. If there are more than a hundred, the
+    first hundred are shown.
+    """
     faults = Faults()
     for error in islice(errors, _MOST_FAULTS):
         with faults.noted():
@@ -304,7 +309,7 @@ def _faults(tables: Mapping[str, Any]) -> Iterator[DataError | PlanError]:
 
 
 def _range_faults(tables: Mapping[str, Any]) -> Iterator[PlanError]:
-    """Yield an error for each feature whose bounds are still to be found."""
+    """Yield an error for each feature that has a range instead of bounds."""
     features = tables.get("features")
     for key, table in features.items() if isinstance(features, Mapping) else ():
         if isinstance(table, Mapping) and "range" in table and "bounds" not in table:
@@ -345,7 +350,9 @@ def _here_faults(here: Any, keys: frozenset[str] | None) -> Iterator[DataError]:
 
 
 def _together(features: tuple[Feature, ...], here: Here) -> Iterator[PlanError | DataError]:
-    """Yield the faults that features have together, and with the local part."""
+    """Yield an error for each contradiction between features, or between a feature and the local
+    part.
+    """
     yield from feature_set_faults(features)
     for each in features:
         if here.unit_column is not None and here.column(each.key) == here.unit_column:

@@ -32,10 +32,10 @@ UNKNOWN_CELL = "unknown-cell"
 
 @dataclass(frozen=True, kw_only=True)
 class Using:
-    """Features of a recipe, and where their columns are in one organisation's table.
+    """Features of a recipe, with the names of their columns in one organisation's table.
 
     features : features in their order.
-    here : local facts.
+    here : facts about the organisation's own file.
     searched : keys of the features whose bounds are a range, in which bounds are to be found.
     """
 
@@ -45,12 +45,12 @@ class Using:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the table's columns that the features need, each once."""
+        """Names of the table's columns that the features need, without repetition."""
         return tuple(dict.fromkeys(self.here.column(each.key) for each in self.features))
 
     @property
     def text_names(self) -> frozenset[str]:
-        """Names of the columns whose cells are needed as they are written."""
+        """Names of the columns that are read as the text in the file."""
         return frozenset(
             self.here.column(each.key) for each in self.features if each.is_read_as_text
         )
@@ -67,7 +67,7 @@ class Using:
 
     @cached_property
     def columns(self) -> tuple[GridColumn, ...]:
-        """Columns of the grid."""
+        """Columns of the grid, which are the numbers that are clustered."""
         return columns_of(self.features)
 
     @cached_property
@@ -114,8 +114,8 @@ class Using:
         return {each.key: by_name[self.here.column(each.key)] for each in self.features}
 
     def _present(self, cells: RealArray | TextCells | DayCells) -> ColumnCells:
-        """Return the cells of a column. Those that hold a word for a missing cell, or the number
-        that it writes, such as -999, are missing.
+        """Return the cells of a column, marked as missing if they have a word for a missing cell,
+        or the number that such a word writes, such as -999.
         """
         words, numbers = self._words, self.form.gone
         if words and isinstance(cells, TextCells):
@@ -143,7 +143,9 @@ class Using:
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """Names of the numbers of a row: of the columns of the grid, and of the order."""
+        """Names of the numbers of a row: the columns of the grid, then the order of rows if there
+        is one.
+        """
         order = () if self.order is None else (f"order by {self.order}",)
         return (*(column.name for column in self.columns), *order)
 
@@ -206,7 +208,7 @@ class Using:
         is dropped.
 
         where : as in `numbers`.
-        gap : what a message says about a record whose missing cell is refused.
+        gap : words of the message about a missing cell that is refused.
         """
         arrays, left = list[FloatArray](), iter(zip(self.columns, numbers, strict=True))
         for feature, way in self.used:
@@ -241,8 +243,9 @@ _REMEDY: Mapping[str | None, str] = {
 class RecipeReader(Reader):
     """Features of a recipe, from the columns of another reader.
 
-    If the rows of a person become one record, these are the rows: numbers in the units of the
-    columns, NaN if missing, with the order of the rows as the last column (`persons_of`).
+    If the rows of a person become one record, the reader yields the rows, not the records: numbers
+    in the units of the columns, NaN if missing, with the order of the rows as the last column.
+    `persons_of` makes the records.
     """
 
     def __init__(self, reader: Reader, using: Using, source: str) -> None:

@@ -1,4 +1,6 @@
-"""Scales of features: from the numbers that are clustered back to the units of the column."""
+"""Scales of features, which convert between the units of a column and the numbers that are
+clustered.
+"""
 
 from __future__ import annotations
 

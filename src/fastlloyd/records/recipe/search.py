@@ -17,11 +17,11 @@ _NARROWEST = math.log(LEAST_RATIO) * 1.01
 
 
 def searched_features(features: Sequence[Feature], keys: Sequence[str]) -> tuple[Feature, ...]:
-    """Return the features for a search for the bounds of `keys`. Their bounds are the range.
+    """Return the features for a search for the bounds of `keys`. Their bounds are the stated range.
 
-    All have weight 1. Bounds are not known yet, so a cell such as "<0.3" counts as 0.3 where it
-    would count as the lower bound, and a gap drops the record where the middle would stand for it.
-    A date that a searched feature counts until is searched too.
+    All have weight 1. Bounds are not known yet. So a cell such as "<0.3" that would count as the
+    lower bound counts as 0.3. A missing cell that would be replaced by the middle of the bounds
+    drops the record. If a feature measures the time until a date, that date is searched too.
     """
     needed = {*keys, *(each.until for each in features if each.key in keys)}
     return tuple(
@@ -39,7 +39,8 @@ def searched_features(features: Sequence[Feature], keys: Sequence[str]) -> tuple
 def found_bounds(feature: Feature, lower: float, upper: float) -> tuple[float | str, float | str]:
     """Return bounds in the units of the column, as a recipe states them.
 
-    Dates are rounded outwards to whole days. An end of the range stays as it was stated.
+    Dates are rounded outwards to whole days. A bound that is an end of the range is written as it
+    was stated.
 
     feature : number or date whose bounds are the range.
     lower, upper : bounds within the range, as numbers that are clustered.

@@ -1,4 +1,6 @@
-"""Features of a recipe taken together: their columns, and faults that no feature has by itself."""
+"""Features of a recipe taken together: their columns, and faults that only several features
+together have.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def columns_of(features: Sequence[Feature]) -> tuple[GridColumn, ...]:
 
 
 def feature_set_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
-    """Yield an error for each fault that features have together."""
+    """Yield an error for each contradiction between features."""
     if not any(each.role != ORDER for each in features):
         yield PlanError("no feature is clustered; state one at least", code=UNUSABLE_RECIPE)
     times = Counter(column.name for column in columns_of(features))
@@ -65,7 +67,7 @@ def _until_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
 
 
 def _person_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
-    """Yield the faults of putting the rows of a person together."""
+    """Yield an error for each reason why the rows of a person cannot become one record."""
     orders = [each.key for each in features if each.role == ORDER]
     used = [each for each in features if each.role != ORDER]
     by_person = [each for each in used if each.per_person is not None]

@@ -1,8 +1,8 @@
 """Ways from the cells of a column to the numbers that are clustered.
 
-A way makes one or more columns of the grid. `found` and `numbers` return numbers in the column's
-units. `Scale` converts them to the numbers that are clustered. Each row's numbers depend on that
-row alone.
+A way makes one or more columns of the grid, which are the numbers that are clustered. `found` and
+`numbers` return numbers in the column's units. `Scale` converts them to the numbers that are
+clustered. Each row's numbers depend on that row alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HALF = math.sqrt(0.5)
 
 
 class GridColumn(NamedTuple):
-    """Column of the grid.
+    """Column of the grid: one number of a record that is clustered.
 
     name : name of the column.
     lower, upper : bounds of the numbers that are clustered.
@@ -71,7 +71,9 @@ class TextFormat(NamedTuple):
     gone: frozenset[float] = frozenset()
 
     def number(self, text: str) -> float | None:
-        """Return the number that a text writes, NaN for +nan and for a missing cell, or None."""
+        """Return the number that a text writes. Return NaN for +nan and for a missing cell, and
+        None for any other text.
+        """
         try:
             (number,) = floats(Notation(self.decimal, self.thousands).in_python([text]))
         except ValueError:
@@ -206,7 +208,7 @@ class _Mapped:
 
 
 class _Categories:
-    """Column of 0 and 1 for each category."""
+    """Columns of 0 and 1, one for each category."""
 
     def __init__(self, feature: Feature) -> None:
         self._feature = feature

@@ -22,7 +22,7 @@ from fastlloyd.reports.stored_files import StoredFiles
 def page_of_bounds(files: StoredFiles, kept: Sequence[str] = ()) -> bytes:
     """Return the page of the bounds in these files.
 
-    kept : names of the files that are kept, if they are not those in `files`.
+    kept : names of the files in the result's folder, if they differ from those in `files`.
 
     Raises PlanError or DataError.
     """
@@ -67,7 +67,7 @@ def _lead(run: RunView) -> list[Markup]:
 
 
 def _end(bound: float | str) -> str:
-    """Return a bound for people. That of a date is a text."""
+    """Return a bound for people. The bound of a date is a text."""
     return bound if isinstance(bound, str) else f"{bound:,.6g}"
 
 

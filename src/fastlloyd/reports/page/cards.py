@@ -1,4 +1,4 @@
-"""Groups of the page: a card for each, or a table if there are many."""
+"""Section of the page about the groups: a card for each, or a table if there are many."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -163,7 +163,7 @@ def _table(view: View) -> Markup:
 
 
 def scrolling(label: str, head: Markup, rows: list[Markup]) -> Markup:
-    """Return a table in a box that scrolls sideways.
+    """Return a table inside a box that scrolls sideways.
 
     label : name of the box for screen readers.
     """

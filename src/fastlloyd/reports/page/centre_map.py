@@ -49,7 +49,9 @@ def _values(view: View, cluster: int) -> list[str]:
 
 
 def _axis(view: View, feature: int) -> Axis:
-    """Return an axis from bound to bound, longer only if a centre lies outside."""
+    """Return the axis of a feature. It extends from bound to bound, and further only if a centre is
+    outside the bounds.
+    """
     domain, values = view.mechanism.domain, view.centroids[:, feature]
     pad = 2 * _PAD * float(view.half_widths[feature])
     low = min(domain.lower[feature] - pad, float(values.min()))
@@ -115,7 +117,7 @@ def _mark(view: View, across: Axis, up: Axis, cluster: int, height: float, *, tw
 
 
 def _reach(view: View, across: Axis, up: Axis, cluster: int, y: str, *, two: bool) -> Markup | None:
-    """Return the ring, or the bar, around a centre."""
+    """Return the ring around a centre, or its error bar if there is one feature."""
     errors, middle = view.errors[cluster], float(view.centroids[cluster, 0])
     if not errors.any():
         return None

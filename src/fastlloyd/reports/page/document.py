@@ -1,4 +1,4 @@
-"""Parts of every page: the document, warnings, and the foot."""
+"""Parts that every page has: the document, the warnings, and the end."""
 
 from functools import cache
 from importlib import resources
@@ -18,7 +18,7 @@ def _style() -> Markup:
 
 
 def document(title: str, content: list[Child], code: LiteralString = "") -> bytes:
-    """Return a whole HTML document that asks for nothing, and runs no script but `code`."""
+    """Return a whole HTML document. It loads nothing else, and runs no script except `code`."""
     made, source = script(code)
     policy = f"{POLICY}; script-src {source}" if code else POLICY
     head = element(
@@ -58,7 +58,7 @@ def _warning(run: RunView, mark: str, words: Markup) -> Markup:
 
 
 def footer(run: RunView) -> Markup:
-    """Return the foot of a page, which names the files from which it is made."""
+    """Return the end of a page, which names the files from which the page is made."""
     name = "footer" if run.is_private else "footer_not_private"
     version, files = run.privacy["fastlloyd_version"], ", ".join(run.files)
     return element("footer", element("p", run.said(name, version=version, files=files)))

@@ -1,5 +1,5 @@
-"""Drawings of the page. Horizontal places are in per cent, so drawings stretch, and text does
-not.
+"""Drawings of the page. Horizontal positions are in per cent, so drawings stretch with the page.
+Text does not.
 """
 
 import math
@@ -19,7 +19,7 @@ _MOST_LINES: Final = 30  # clusters of which a strip shows the others
 
 
 def percent(share: float) -> str:
-    """Return a share of the width."""
+    """Return a fraction of the width as a percentage, for CSS."""
     return f"{100 * share:.2f}%"
 
 
@@ -50,11 +50,15 @@ class Axis(NamedTuple):
         return cls(max(first - lacking - room, least), min(last + lacking + room, most))
 
     def share(self, number: float) -> float:
-        """Return the place of a number, from 0 to 1."""
+        """Return the position of a number along the axis, as a fraction from 0 (left end) to 1
+        (right end).
+        """
         return (number - self.low) / (self.high - self.low)
 
     def inside(self, number: float) -> float:
-        """Return the place of a number, moved to the nearest end if it lies outside."""
+        """Return the position of a number along the axis, as `share` does. A number outside the
+        axis is moved to the nearest end.
+        """
         return min(max(self.share(number), 0.0), 1.0)
 
     def ticks(self, units: Units, most: int = MOST_TICKS) -> list[tuple[float, str]]:
@@ -78,16 +82,19 @@ class Axis(NamedTuple):
 
 
 def side(view: View, cluster: int, feature: int) -> str:
-    """Return the class of a mark: above or below all together, no statement, or not settled."""
+    """Return the CSS class of a mark. It says whether the centre is above or below the mean of all
+    centres, or that nothing is stated, or that the error is not known.
+    """
     if not view.settled[cluster]:
         return "unk"
     return _SIDES[int(view.profile.sides[cluster, feature])]
 
 
 def bars(view: View, axis: Axis, cluster: int, feature: int, y: str) -> list[Markup]:
-    """Return the bar of two standard errors, and the thin line of the sentences' width.
+    """Return the error bar of two standard errors, and the thin line that is as wide as the
+    interval on which sentences are based.
 
-    y : vertical place.
+    y : vertical position.
     """
     error, value = view.error(cluster, feature), float(view.centroids[cluster, feature])
     if not error > 0:
@@ -112,22 +119,24 @@ def _at(axis: Axis, number: float) -> str:
 
 
 def dot(axis: Axis, number: float, y: str) -> Markup:
-    """Return the mark of a centre."""
+    """Return the mark of a centre, at this number on the axis."""
     return element("circle", cx=_at(axis, number), cy=y, r=5, class_="dot")
 
 
 def upright(axis: Axis, number: float, name: str, ends: tuple[str, str]) -> Markup:
-    """Return an upright line at a number.
+    """Return a vertical line at a number on the axis.
 
-    name : class of the line.
-    ends : vertical places of its ends.
+    name : CSS class of the line.
+    ends : vertical positions of its ends.
     """
     x = _at(axis, number)
     return element("line", x1=x, x2=x, y1=ends[0], y2=ends[1], class_=name)
 
 
 def strip(view: View, axis: Axis, cluster: int, feature: int) -> Markup:
-    """Return the row of a card: the centre with its bars, all together, and the other groups."""
+    """Return one row of a cluster's card: the cluster's centre with its error bar, the mean of all
+    centres, and the centres of the other groups.
+    """
     values = view.centroids[:, feature].tolist()
     others = (
         [

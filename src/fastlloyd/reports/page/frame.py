@@ -46,7 +46,7 @@ def _of_clusters(view: View) -> bytes:
 
 
 def _title(view: View) -> str:
-    """Return the title that people gave, or what was computed."""
+    """Return the title that people gave, or a title from what was computed."""
     return view.names.title or view.run.study.get("name") or _computed_title(view)
 
 

@@ -1,4 +1,6 @@
-"""All numbers of the result, and the rule of the sentences."""
+"""Section of the page with all numbers of the result, and with the rule by which sentences are
+chosen.
+"""
 
 from fastlloyd.base.markup import Child, element
 from fastlloyd.base.precision import as_whole, rounded
@@ -11,7 +13,7 @@ SHOWN, OPEN = 2000, 60  # numbers in the table, and in one that is open from the
 
 
 def numbers(view: View) -> list[Child]:
-    """Return the table of all numbers, and the rule of the sentences."""
+    """Return the table of all numbers, and the rule by which sentences are chosen."""
     n = view.n_clusters * len(view.features)
     rule = element(
         "details",

@@ -1,4 +1,4 @@
-"""Organisations that took part in a federated run."""
+"""Section of the page about the organisations that took part in a federated run."""
 
 from collections.abc import Sequence
 from typing import Final

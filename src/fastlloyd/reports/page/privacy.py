@@ -1,4 +1,6 @@
-"""Privacy of a result: odds first, then what is protected and what is not."""
+"""Section of the page about privacy: the odds first, then the things that are protected and those
+that are not.
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -21,7 +23,7 @@ _GROUPS: Final = {
 
 
 def privacy(run: RunView) -> list[Child]:
-    """Return the section about privacy. It stands alone when it is printed."""
+    """Return the section about privacy. When it is printed, it has a page of its own."""
     heading = element("h2", run.said("heading_privacy"), id="privacy")
     if not run.has_noise:
         return [heading, element("p", run.said("nothing_protected"), class_="warn")]
@@ -66,7 +68,7 @@ def privacy(run: RunView) -> list[Child]:
 
 
 def _outside(run: RunView) -> list[Child]:
-    """Return what is outside the guarantee, by what can be done about it."""
+    """Return the list of things outside the guarantee, grouped by what can be done about them."""
     found: list[Child] = []
     entries = run.privacy["outside_the_guarantee"]
     for heading in _GROUPS:
@@ -107,7 +109,12 @@ def _odds(run: RunView) -> list[Child]:
 
 
 def _dots(n: int, figure: Markup, means: Markup) -> Markup:
-    """Return an array of 100 dots. Those above 50 have another colour."""
+    """Return a picture of 100 dots, of which n are filled. Filled dots beyond the 50th have another
+    colour.
+
+    figure : number in the caption.
+    means : explanation in the caption.
+    """
     dots = [
         element(
             "circle",

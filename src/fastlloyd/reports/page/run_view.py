@@ -125,12 +125,12 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def right_at_worst(self) -> int:
-        """Right guesses of 100 after the most telling result, rounded up."""
+        """Right guesses of 100 after the result that reveals the most, rounded up."""
         return _of_100(self.odds.certainty(0.5))
 
     @property
     def lead(self) -> Fact:
-        """Fact that says in words how well one record or person is hidden."""
+        """Fact that says how hard it is to guess whether one record or person is in the data."""
         n = self.right_on_average
         name = "lead_hardly" if n <= HARDLY else "lead_partly" if n <= PARTLY else "lead_badly"
         words = "lead_guesses_but" if self.delta else "lead_guesses"
@@ -155,9 +155,9 @@ def _of_100(share: float) -> int:
 
 
 def of_ten(delta: float) -> str:
-    """Return a delta with two digits, rounded up, as a multiple of a power of ten.
+    """Return a delta as a multiple of a power of ten, with two digits, rounded up.
 
-    A delta that was asked for with two digits stays as it is.
+    If a user gave the delta with two digits, it does not change.
     """
     shown = Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(delta)))
     figure, _, power = f"{shown:.1e}".partition("e")

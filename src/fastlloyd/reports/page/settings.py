@@ -1,4 +1,4 @@
-"""Settings of a result, and how to cite it."""
+"""Section of the page with the settings of a result, and with the way to cite it."""
 
 from typing import Final
 
@@ -48,7 +48,9 @@ def settings(view: View) -> list[Child]:
 
 
 def _recipe(view: View) -> Child:
-    """Return how a recipe reads each column, such as m as 0, or None without a recipe."""
+    """Return the way in which a recipe reads each column, such as m as 0. Return None without a
+    recipe.
+    """
     if view.mechanism.domain.recipe is None:
         return None
     read = [

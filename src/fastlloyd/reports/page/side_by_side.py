@@ -1,4 +1,6 @@
-"""All groups side by side: a panel for each feature, and a heat map if there are many features."""
+"""Section of the page that compares all groups: a panel for each feature. If there are many
+features, the most telling ones have panels, and a heat map shows all.
+"""
 
 from typing import Final
 
@@ -159,7 +161,8 @@ def _cells(view: View, order: list[int]) -> Markup:
 
 
 def _levels(view: View) -> IntArray:
-    """Return the shade of each cell, -3 to 3, by the square root of the difference."""
+    """Return the shade of each cell, from -3 to 3. It depends on the square root of the difference.
+    """
     stated = view.profile.sides != 0
     sizes = np.where(stated, np.abs(view.profile.contrasts) / view.half_widths, 0.0)
     largest = float(sizes.max()) or 1.0

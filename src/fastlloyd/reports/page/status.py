@@ -1,4 +1,4 @@
-"""Page of the runs in stores: the present step, awaited parties, rounds, bytes and time left."""
+"""Page about the runs in stores: the current step, awaited parties, rounds, bytes and time left."""
 
 from typing import Any, Final, LiteralString
 
@@ -32,11 +32,11 @@ setInterval(() => { if (!paused && !document.hidden) location.reload(); }, 5000)
 
 
 def page_of_status(stores: list[dict[str, Any]], now: float) -> bytes:
-    """Return the page of what `status.look` found in one or more stores.
+    """Return the page about the runs that `status.look` found in one or more stores.
 
     It shows names of parties, steps, bytes and times, and nothing about records.
 
-    now : present time, in seconds since 1970.
+    now : current time, in seconds since 1970.
     """
     runs = [
         _run(run, now, is_used=store["in_use"], role=store["role"])

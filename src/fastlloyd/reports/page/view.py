@@ -1,4 +1,4 @@
-"""Numbers and words that the parts of the page share."""
+"""Numbers and words of a result that several parts of the page use."""
 
 import math
 from functools import cached_property
@@ -30,7 +30,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Result, and the statements about it.
+    """Result, with the run that made it and the names that people gave.
 
     run : run that made it.
     stored : result of the clustering.
@@ -114,13 +114,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def settled(self) -> BoolArray:
-        """Bool (n_clusters,), True if the standard errors are known and apply."""
+        """Bool (n_clusters,). True if the standard errors of the centroid are known and reliable.
+        """
         is_settled = self.stored.status == Status.SETTLED.value
         return np.asarray(is_settled & np.isfinite(self.errors).all(axis=1))
 
     @cached_property
     def profile(self) -> Profile:
-        """Statements that the noise allows."""
+        """Statements about differences between clusters that the noise allows."""
         return Profile.of(
             Centres(
                 values=self.centroids,
@@ -146,7 +147,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def compares(self) -> bool:
-        """Return whether there is a mean of settled centres to compare with."""
+        """Return whether there is a mean of centres with which a centre can be compared."""
         return int(self.settled.sum()) > 1
 
     def error(self, cluster: int, feature: int) -> float:
@@ -159,7 +160,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.units[feature].brief(number, self.error(cluster, feature))
 
     def share(self, cluster: int) -> float:
-        """Return the share of a cluster in all counts, 0 to 1."""
+        """Return the count of a cluster as a fraction of the sum of all counts, from 0 to 1."""
         counts = np.maximum(self.counts, 0.0)
         return float(counts[cluster] / max(counts.sum(), math.ulp(1.0)))
 
@@ -185,7 +186,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def told(self, cluster: int) -> list[Fact]:
-        """Return facts about what distinguishes a group: what is stated, and how much is not."""
+        """Return facts about the features that distinguish a group, and about the number of
+        features without a statement.
+        """
         if (fact := not_settled(str(self.stored.status[cluster]))) is not None:
             return [fact]
         if self.n_clusters == 1:
@@ -204,9 +207,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return found
 
     def _listed(self, name: str, of_many: str, features: list[int]) -> list[Fact]:
-        """Return the fact about some features, or nothing for none.
+        """Return the fact that lists some features, or nothing if there are none.
 
-        name, of_many : names of the fact with the features' names, and with their number.
+        name : name of the fact that contains the names of the features.
+        of_many : name of the fact that contains only their number.
         """
         if not features:
             return []

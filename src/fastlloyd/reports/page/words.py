@@ -40,7 +40,9 @@ def marked(fact: Fact, unit: Unit) -> Markup:
 
 
 def _formatted(name: str, value: Any, form: str) -> Markup | str:
-    """Return a value as HTML. Names that people chose may break, and have their own direction."""
+    """Return a value as HTML. Long names that people chose may break across lines, and are isolated
+    from the writing direction around them.
+    """
     if isinstance(value, Markup):
         return value
     text = str(Wording().format_field(value, form))
