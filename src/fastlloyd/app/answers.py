@@ -1,4 +1,6 @@
-"""From the answers of a draft to a recipe, and from faults of a recipe to fields of a page."""
+"""Conversion of the answers of a draft to a recipe, and of faults of the recipe to fields of a
+page.
+"""
 
 import math
 import re
@@ -22,7 +24,7 @@ _PLAIN: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
 
 class FieldFault(NamedTuple):
-    """FieldFault of an answer.
+    """Fault of an answer on a page.
 
     field : id of the field on the page, or "" for the page.
     sentence : fault, and what to do.
@@ -129,11 +131,11 @@ def request(name: str, answers: Answers, out: str, ledger: str | None) -> FitFil
 
 
 def faults_in(make: Any, fields: Mapping[str, str]) -> list[FieldFault]:
-    """Return the faults of a request that `make` raises, each at its field.
+    """Return the faults that `make` raises, each with the field of the page at which it is shown.
 
     make : function that raises Problems or another error.
-    fields : id of a field on the page by the name of the setting at fault. A setting that is not in
-        it stands for the whole page.
+    fields : id of a field on the page, by the name of the setting at fault. Faults in other
+        settings are shown for the whole page.
     """
     faults = Faults()
     with faults.noted():

@@ -1,5 +1,5 @@
-"""Effect of a recipe on the owner's file, counted in a process of its own. The counts are exact and
-for the owner only: they are shown once, and kept nowhere.
+"""Counts of what a recipe does with the owner's file, made in a process of its own. The counts are
+exact and for the owner only: they are shown once, and stored nowhere.
 """
 
 import subprocess  # nosec B404 - runs this very program
@@ -53,7 +53,7 @@ def _check(file: FitFile) -> FileCheck:
 
 
 def main() -> None:
-    """Count for the request on standard input, and answer on standard output."""
+    """Read a request on standard input, count, and write the counts to standard output."""
     file = msgspec.json.decode(sys.stdin.buffer.read(), type=FitFile)
     sys.stdout.buffer.write(msgspec.json.encode(_check(file)))
 

@@ -1,16 +1,16 @@
 """Runs in child processes: their start, and their state.
 
-The child is `fastlloyd fit --request FILE`. It outlives app and browser. All that is known of a run
-is in files and in the ledger, so an app that is started later finds the same:
+The child is `fastlloyd fit --request FILE`. It continues when the app or the browser ends.
+Everything about a run is in files and in the ledger, where an app that is started later finds it:
 
-- the request, written with O_EXCL before the child is started, so only one press of a button
-  starts a run
-- a lock on the request, which the child has as long as it lives
+- the request, written with O_EXCL before the child is started, so only one press of a button starts
+  a run
+- a lock on the request, which the child has until it ends
 - the run's id in the ledger, from the charge on
 - the folder of the result, which appears whole or not at all.
 
-A request whose child never came is made void by renaming it, under the same lock. So a child that
-is late finds nothing to do.
+A request that no child has taken is made void: it is renamed, under the same lock. A child that
+comes later then finds nothing to do.
 """
 
 import enum
@@ -59,11 +59,11 @@ class RunState(enum.Enum):
 
 
 class RunLook(NamedTuple):
-    """Run as it is now.
+    """Current state of a run.
 
-    state : its state.
-    file : its request.
-    round, n_rounds : number of rounds that were answered, and of all rounds, or 0 if not known.
+    state : state of the run.
+    file : request for the run.
+    round, n_rounds : number of rounds that were answered, and number of all rounds. 0 if not known.
     step : step in progress in words, or "".
     notes : notes of the ledger for its owner.
     faults : sentences with which the child ended.
@@ -88,7 +88,7 @@ class RunLook(NamedTuple):
 class ChildRuns:
     """Runs of this user.
 
-    folder : folder with a folder for each run, made if it is missing.
+    folder : folder that has a folder for each run. It is made if it is missing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -102,7 +102,7 @@ class ChildRuns:
         return self.folder / checked_id(name)
 
     def is_begun(self, name: str) -> bool:
-        """Return whether the run was started, whatever became of it."""
+        """Return whether the run was ever started, even if it has ended or failed."""
         folder = self.path(name)
         return (folder / _REQUEST).exists() or (folder / _VOID).exists()
 
@@ -159,8 +159,8 @@ class ChildRuns:
         return [name for _, name in sorted(found, reverse=True)]
 
     def look(self, name: str) -> RunLook:
-        """Return the run as it is now. Raises StateError if there is none, or its files cannot be
-        used.
+        """Return the current state of a run. Raises StateError if there is none, or if its files
+        cannot be used.
         """
         if name in self._ended:
             return self._ended[name]
@@ -190,7 +190,8 @@ class ChildRuns:
             self._ended.pop(name, None)
 
     def _may_come(self, name: str, request: Path) -> bool:
-        """Return whether a child that has no lock yet may still take it."""
+        """Return whether a child that does not have the lock on the request yet may still take it.
+        """
         if (child := self._children.get(name)) is not None:
             return child.poll() is None
         out = request.with_name(_OUT)
@@ -199,7 +200,9 @@ class ChildRuns:
         return is_new and not (out.exists() and out.stat().st_size)
 
     def _made_void(self, request: Path) -> bool:
-        """Rename a request that no process carries out. Return whether it is void now."""
+        """Rename a request that no process carries out. Return whether it is void now: no process
+        will carry it out.
+        """
         try:
             lock = Lock(request)
         except InUseError:
@@ -213,7 +216,7 @@ class ChildRuns:
 
 
 class _Said(NamedTuple):
-    """Report of a child, so far."""
+    """Report that a child has written so far."""
 
     lines: list[dict[str, Any]]
     faults: list[str]
@@ -266,9 +269,8 @@ def is_result(folder: Path) -> bool:
 
 
 def _charged(file: FitFile) -> bool | None:
-    """Return whether the ledger counts rounds of the run as spent, or None if it has no such run.
-
-    Raises StateError if the ledger cannot be read.
+    """Return whether the ledger counts rounds of the run as spent, or None if the ledger does not
+    have the run. Raises StateError if the ledger cannot be read.
     """
     held = HoldersLedger(place(None if file.ledger is None else Path(file.ledger)))
     run = held.history().runs.get(bytes.fromhex(file.run_id))

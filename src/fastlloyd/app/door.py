@@ -1,9 +1,9 @@
-"""Door of the app: who may come in, and what every answer says about itself.
+"""Access control of the app: who may use it, and which headers every answer has.
 
-A browser comes in with a code that works once, at exactly one name that nothing else on this
-machine has. Pages of other servers cannot act through it: a form must come from a page of the app.
-The door keeps out other users of the machine and other pages. It cannot keep out programs of the
-same user, or extensions of the browser.
+A browser is admitted with a code that works once. The app answers only under one host name and
+port, which no other program on this machine has. Pages of other servers cannot act through the
+browser: a form must come from a page of the app. This keeps out other users of the machine and
+other pages. It cannot keep out programs of the same user, or extensions of the browser.
 """
 
 import base64
@@ -47,16 +47,17 @@ Clock = Callable[[], float]
 
 
 class Door:
-    """ASGI application that lets requests through to another one, or refuses them.
+    """ASGI application that passes requests to another application, or refuses them.
 
-    host : name of the app, with the port.
-    live_key : key of the answers that a page asks for by script (`signed`), new with each entry.
+    host : host name under which the app answers, with the port.
+    live_key : key that signs the answers to a page's script (`signed`). Each new session has a new
+        key.
 
     Parameters
     ----------
-    inside : application behind the door.
+    inside : application to which requests are passed.
     say : function that prints a new code where the app was started.
-    clock : seconds since any moment, for tests.
+    clock : function that returns rising seconds. Tests pass their own.
     """
 
     def __init__(
@@ -72,15 +73,17 @@ class Door:
         self._was_idle = False
 
     def new_code(self) -> str:
-        """Return a new code, 125 random bits in groups of letters. It works once, for two minutes,
-        and no earlier code works any more.
+        """Return a new code: 125 random bits, as groups of letters. It works once, within two
+        minutes. Earlier codes no longer work.
         """
         text = base64.b32encode(secrets.token_bytes(16)).decode().lower()[:25]
         self._code, self._code_ends = text, self._clock() + CODE_SECONDS
         return "-".join(text[i : i + 5] for i in range(0, 25, 5))
 
     def ask_for_code(self) -> None:
-        """Print a new code where the app was started, unless one still works."""
+        """Print a new code in the terminal in which the app was started, unless an earlier code
+        still works.
+        """
         if not self._code or self._clock() >= self._code_ends:
             self._say(self.new_code())
 
@@ -98,7 +101,9 @@ class Door:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether something may be spent without asking for a code again."""
+        """Return whether the session entered a code so recently that budget may be spent without
+        another one.
+        """
         return not self._was_idle and self._clock() - self.used < IDLE_SECONDS
 
     @property
@@ -109,7 +114,7 @@ class Door:
     def signed(self, nonce: str, said: str) -> str:
         """Return the code that shows that an answer is from this app: an HMAC, 64 hex digits.
 
-        nonce : number that the page made up for this answer.
+        nonce : random number that the page chose for this answer.
         said : text of the answer.
         """
         message = f"{nonce}\n{said}".encode()
@@ -192,7 +197,7 @@ class Door:
 
 
 def _headers(scope: Scope) -> tuple[dict[str, str], bool]:
-    """Return the headers by name, and whether one that the door decides by was sent twice."""
+    """Return the headers by name, and whether a header on which access depends was sent twice."""
     pairs = [(k.decode("latin-1").lower(), v.decode("latin-1")) for k, v in scope["headers"]]
     names = [name for name, _ in pairs]
     once = ("host", "origin", "cookie", "content-length", "content-type", "sec-fetch-site")

@@ -83,7 +83,7 @@ def _text(answers: Answers) -> str:
 
 
 def shown_as(answers: Answers) -> str:
-    """Return a digest of the answers, by which a form says what was confirmed."""
+    """Return a digest of the answers. A form that confirms them contains it."""
     return hashlib.sha256(msgspec.json.encode(answers, order="sorted")).hexdigest()
 
 

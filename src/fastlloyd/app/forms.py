@@ -1,4 +1,4 @@
-"""Fields of a form that a page was sent."""
+"""Fields of a form that was sent to a page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ MAX_FIELDS: Final = 20_000
 class Form:
     """Fields of a form.
 
-    fields : values by name. A box that is not ticked has none.
+    fields : values by name. A checkbox that is not ticked has no value.
     """
 
     fields: Mapping[str, list[str]]
 
     @classmethod
     async def of(cls, request: Request) -> "Form":
-        """Return the form in the body of a request. One that cannot be read has no fields."""
+        """Return the form in the body of a request. A form that cannot be read has no fields."""
         body = await request.body()
         try:
             return cls(

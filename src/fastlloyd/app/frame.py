@@ -97,7 +97,7 @@ def steps_of(draft: str, at: str, done: Sequence[str]) -> Markup:
     """Return the list of the steps of a draft.
 
     at : step of the page.
-    done : steps that were answered, to which a link leads back.
+    done : steps that were answered. Each has a link.
     """
     items = [
         h(
@@ -138,7 +138,7 @@ def fault_at(field: str, faults: Sequence[FieldFault]) -> Markup | None:
 
 
 def told_by(field: str, faults: Sequence[FieldFault], *, has_hint: bool) -> dict[str, str | None]:
-    """Return the attributes that tie a field to its hint and its faults."""
+    """Return the HTML attributes that connect a field with its hint and its faults."""
     is_wrong = any(fault.field == field for fault in faults)
     ids = [f"{field}-hint"] * has_hint + [f"{field}-fault"] * is_wrong
     return {
@@ -165,8 +165,8 @@ def text_field(
     value : text in it.
     hint : sentence below the label, or "".
     is_short : whether the field is narrow.
-    offers : texts that the browser offers.
-    is_number : whether a keyboard of digits is shown on a phone.
+    offers : texts that the browser suggests.
+    is_number : whether a phone shows a keyboard of digits.
     """
     listed = f"{field}-offers" if offers else None
     attributes = told_by(field, faults, has_hint=bool(hint))
@@ -257,7 +257,7 @@ def radio_fields(
 
 
 def box(field: str, text: str, *, is_ticked: bool = False) -> Markup:
-    """Return a box that is ticked or not, with its text."""
+    """Return a checkbox with its text."""
     ticked = True if is_ticked else None
     return h(
         "label",
@@ -268,7 +268,7 @@ def box(field: str, text: str, *, is_ticked: bool = False) -> Markup:
 
 
 def elsewhere(command: str, python: str = "") -> Markup:
-    """Return the same step as commands and as Python."""
+    """Return the part of a page that shows the same step as commands and as Python code."""
     return h(
         "details",
         h("summary", "The same on the command line and in Python"),

@@ -1,5 +1,5 @@
-"""Ladder of choices of epsilon: for each, what it means for one person, for the picture, and for
-the ledger.
+"""Choices of epsilon, as rows of a table (the ladder). For each epsilon, a row says what it means
+for one person, for the picture, and for the ledger.
 
 Everything is computed from public numbers. No file of records is read.
 """
@@ -27,11 +27,12 @@ EPSILONS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Rung(NamedTuple):
-    """One choice of epsilon.
+    """One epsilon to choose: a row of the table.
 
-    epsilon : the choice.
+    epsilon : epsilon of the run.
     average : right guesses of 100 about one record or person, on average, rounded up.
-    at_most : right guesses of 100 after the most telling result, short of delta, rounded up.
+    at_most : right guesses of 100 after the result that reveals the most, rounded up, except with
+        probability delta.
     verdict : expected effect of the noise.
     bars : half of the interval that the result will probably show, for each feature.
     accounts : accounts of the data set after the run.
@@ -65,10 +66,10 @@ def rungs(
     ledger: Path | None,
     epsilons: Sequence[float] = EPSILONS,
 ) -> list[Rung]:
-    """Return the ladder, with the epsilons in rising order.
+    """Return the rows of the table, with the epsilons in rising order.
 
     recipe : features of the run.
-    choices : choices of the run; their epsilon does not count.
+    choices : choices of the run. Their epsilon is not used.
     dataset : data set that the run is charged to.
 
     Raises PlanError, BudgetError or StateError if no run can have these settings.

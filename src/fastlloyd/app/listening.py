@@ -1,4 +1,4 @@
-"""Listeners of the app, on both loopback addresses at one port.
+"""Listening sockets of the app: the same port on both loopback addresses.
 
 A browser that resolves a name under `localhost` tries ::1 first. If only 127.0.0.1 were bound,
 another user could listen on ::1 at the same port and be given the code. Without SO_REUSEADDR the

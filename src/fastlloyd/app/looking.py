@@ -1,7 +1,7 @@
-"""Look at a file of records in a process of its own, with limits of time and memory.
+"""First look at a file of records, in a process of its own, with limits of time and memory.
 
-A file may be a pipe without an end, or a single line of a gigabyte. Nothing of a cell comes back:
-only names, kinds of columns and sentences about the format.
+A file may be a pipe without an end, or a single line of a gigabyte. The process returns no value of
+a cell. It returns only names, kinds of columns and sentences about the format.
 """
 
 import os
@@ -42,10 +42,10 @@ class FileQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileLook(msgspec.Struct, frozen=True, kw_only=True):
-    """Findings in a file.
+    """Facts from the first look at a file.
 
     fault : sentence that says why the file cannot be used, or "".
-    field : field of the question that is at fault.
+    field : field of `FileQuestion` that is at fault.
     files : facts by which the file is recognised.
     layout : proposed format of a text file, or None.
     doubts : a sentence for each guess.
@@ -75,7 +75,9 @@ def check_path(text: str) -> None:
 
 
 def seen_in_a_process(asked: FileQuestion, seconds: float = SECONDS) -> FileLook:
-    """Return what a file shows. Another process looks, which is stopped after `seconds`."""
+    """Return the facts from a first look at a file. Another process looks, which is stopped after
+    `seconds`.
+    """
     try:
         check_path(asked.path)
         return answered_in_a_process("fastlloyd.app.looking", asked, FileLook, seconds)
@@ -112,7 +114,9 @@ def answered_in_a_process(
 
 
 def check_is_plain_file(path: str) -> None:
-    """Raise DataError unless a path leads to a regular file that can be read. It never waits."""
+    """Raise DataError unless a path leads to a regular file that can be read. The check never
+    blocks.
+    """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags)
@@ -164,7 +168,7 @@ def _limit_memory() -> None:
 
 
 def main() -> None:
-    """Answer the question on standard input, on standard output."""
+    """Read a question on standard input, and write its answer to standard output."""
     _limit_memory()
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=FileQuestion)
     try:

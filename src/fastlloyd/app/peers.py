@@ -1,4 +1,4 @@
-"""User of the process at the other end of a connection, where the system tells (Linux)."""
+"""User of the process at the other end of a connection, on systems that tell it (Linux)."""
 
 import errno
 import os
@@ -14,8 +14,8 @@ _LOCAL, _REMOTE, _USER = 1, 2, 7  # columns of these tables
 def is_of_another_user(client: tuple[str, int], server: tuple[str, int]) -> bool:
     """Return whether a connection comes from a process of another user.
 
-    The system's table of sockets names the user of each. A connection that is not in it is counted
-    as another user's. Without such tables the answer is False.
+    The system's table of sockets names the user of each socket. If a connection is not in the
+    table, the result is True. On systems without such tables it is False.
 
     client, server : address and port of both ends, as this process sees them.
     """
@@ -39,7 +39,9 @@ def is_of_another_user(client: tuple[str, int], server: tuple[str, int]) -> bool
 
 
 def _written(host: str, port: int) -> str:
-    """Return an address as the tables write it: words of 32 bits in the machine's order, in hex."""
+    """Return an address in the form of the system's tables: words of 32 bits in the machine's
+    order, in hex.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     packed = socket.inet_pton(family, host)
     words = [packed[i : i + 4] for i in range(0, len(packed), 4)]
@@ -49,7 +51,7 @@ def _written(host: str, port: int) -> str:
 
 
 def _mapped(written: str) -> str:
-    """Return an address of IPv4 as a socket of IPv6 has it."""
+    """Return an IPv4 address as an IPv4-mapped IPv6 address, in the form of the system's tables."""
     address, _, port = written.partition(":")
     if len(address) > 8:
         return written

@@ -70,7 +70,7 @@ _STATIC: Final = {"app.css": "text/css", "app.js": "text/javascript", "app.svg":
 
 
 def application(site: Site) -> Starlette:
-    """Return the pages as an ASGI application. A door must stand before it."""
+    """Return the pages as an ASGI application. Requests must pass a `Door` first."""
     routes = [Route(path, _page(site, answer), methods=["GET"]) for path, answer in _GET.items()]
     routes += [Route(path, _page(site, answer), methods=["POST"]) for path, answer in _POST.items()]
     routes += [Route(f"/{name}", _static(name, kind)) for name, kind in _STATIC.items()]
@@ -133,7 +133,7 @@ def serve(port: int, ledger_file: Path | None, say: Say, *, with_browser: bool) 
 
     port : port, or 0 for a free one.
     ledger_file : file of the ledger, or None for the default.
-    say : function that prints a line where the app was started.
+    say : function that prints a line in the terminal in which the app was started.
     with_browser : whether to open the app in the browser.
 
     Raises StateError if another app uses the state folder, and NetworkError if the port is taken.
@@ -156,7 +156,7 @@ def serve(port: int, ledger_file: Path | None, say: Say, *, with_browser: bool) 
 
 
 def _greet(door: Door, opener: Path, say: Say, *, with_browser: bool) -> None:
-    """Print address and code, and open the browser by a file that only this user can read.
+    """Print address and code, and open the browser with a file that only this user can read.
 
     The code is on no command line, where others could see it.
     """

@@ -50,13 +50,15 @@ class Site:
 
 
 def door_of(request: Request) -> Door:
-    """Return the door through which a request came."""
+    """Return the `Door` through which a request came."""
     door: Door = request.scope["door"]
     return door
 
 
 async def beside(call: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
-    """Return the value of a call that takes long, made in a thread, so that others are answered."""
+    """Call a function that takes long in a thread, so that other requests are answered meanwhile.
+    Return its value.
+    """
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(None, partial(call, *args, **named))
 
@@ -73,7 +75,7 @@ def id_of(request: Request) -> str:
 
 
 def steps(name: str, answers: Answers, at: str) -> Markup:
-    """Return the list of steps of a draft, with links to those that were answered.
+    """Return the list of the steps of a draft, with a link to each answered step.
 
     name : id of the draft.
     at : step of the page.

@@ -71,8 +71,8 @@ def why_not(error: Exception, *extras: str) -> str:
 
 
 def _said(error: Exception) -> str:
-    """Return the first line of an error that a package raised on import. No record was read before,
-    so the line shows none.
+    """Return the first line of an error that a package raised on import. No record has been read at
+    this point, so the line shows none.
     """
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]:.{_SHOWN}}" if lines else type(error).__name__

@@ -18,7 +18,7 @@ _RAW: Final = frozenset({"script", "style"})  # their content is no text
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """Text that is HTML. It is no str, so a mistake shows up as escaped text.
+    """Text that is HTML. It is not a str, so text that is used as HTML by mistake is shown escaped.
 
     text : the HTML.
     """
@@ -88,7 +88,7 @@ def _text(child: Child) -> str:
 
 
 def constant(text: LiteralString) -> Markup:
-    """Return a literal of the program as HTML."""
+    """Return a constant text of the program as HTML, without escaping it."""
     return Markup(text)
 
 

@@ -1,4 +1,4 @@
-"""Notes that the library writes of its own accord, mostly once."""
+"""Notes that the library writes without being asked, most of them once."""
 
 import logging
 import sys

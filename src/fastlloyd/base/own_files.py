@@ -1,4 +1,4 @@
-"""Files that this user wrote for this program alone, read back with suspicion."""
+"""Files that this user wrote for this program alone. They are checked when they are read."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ def read_own(path: Path, max_bytes: int) -> bytes:
     """Return the content of a file that only this user can have written.
 
     The open file is checked, not its name. Raises StateError for a link, a file of another user, a
-    file with several names, a file that others may read or write, one that is too large, and
+    file with several names, a file that others may read or write, a file that is too large, and
     anything that is no regular file. Without POSIX modes, as on Windows, owner and mode are not
     checked.
     """

@@ -17,7 +17,7 @@ _HOME = "USERPROFILE" if sys.platform == "win32" else "HOME"
 
 
 def full_path(said: str, source: str, error: type[FastLloydError]) -> Path:
-    """Return the full path that `said` states. A leading ~ is the home folder.
+    """Return the full path in the text `said`. A leading ~ is the home folder.
 
     A relative path would name a different file in each current folder.
 
@@ -75,7 +75,7 @@ def whose(*paths: Path) -> str:
     """Return the end of a sentence that names files of another user, and the command to take them
     back.
 
-    It is "" if all files and folders are this user's, or can be used anyway.
+    It is "" if all files and folders belong to this user, or can be used anyway.
     """
     if sys.platform == "win32" or os.geteuid() == 0:
         return ""

@@ -103,7 +103,7 @@ def _context() -> Any:
 def _start_afresh() -> None:
     """Make a new lock and a new context in a forked child process.
 
-    The thread that held the lock does not exist there.
+    The thread that held the old lock does not exist in the child.
     """
     _SHARED.one_thread = threading.RLock()
     _context.cache_clear()
@@ -186,7 +186,8 @@ def rounded(value: float, error: float) -> float:
 
 
 def measured(value: float, error: float) -> str:
-    """Return a value and its standard error as text, to the second digit of the error.
+    """Return a value and its standard error as text. Both are rounded at the second digit of the
+    error.
 
     Examples are 12.34 ± 0.56, 30270 ± 170, and (1.20 ± 0.34)e-09.
     """
@@ -211,7 +212,9 @@ def counted(count: float, error: float) -> str:
 
 
 def brief_count(count: float, error: float) -> str:
-    """Return a noisy count for people, to the first digit of its standard error and at least 0."""
+    """Return a noisy count for people. It is rounded at the first digit of its standard error, and
+    is at least 0.
+    """
     if error < 0.5:
         return f"{count:,.0f}"
     places = math.floor(math.log10(max(error, 1.0)))

@@ -59,7 +59,8 @@ def keystream(key: bytes, info: bytes, n_bytes: int) -> bytes:
 
 
 class Keystreams:
-    """Keystreams of one key for purposes whose names begin alike. The beginning is hashed once.
+    """Keystreams of one key for purposes whose names have the same beginning. The beginning is
+    hashed once.
 
     `Keystreams(key, start).of(rest, n)` equals `keystream(key, start + rest, n)`, in half the time
     for short streams.

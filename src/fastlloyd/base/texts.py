@@ -34,9 +34,9 @@ def decoded(data: bytes, source: object, otherwise: str) -> str:
 
 
 def changed_on_its_way(text: str, source: object) -> str:
-    """Return a sentence that says what a mail program did to a text that is no longer TOML.
+    """Return a sentence that says how a mail program changed a text that is no longer TOML.
 
-    The sentence is "" if nothing of the kind is seen. It quotes no part of the text.
+    The sentence is "" if the text shows no such change. It quotes no part of the text.
     """
     lines = text.splitlines()
     if any(line.startswith(">") for line in lines):

@@ -111,7 +111,7 @@ def _command(run: Run) -> str | None:
 def summary(
     one: Account, delta: float | None = None, n_runs: int = 1, dates: Dates = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the total of a data set, for programs.
+    """Return the total that all runs on a data set spent, as values for JSON.
 
     one : account of the data set.
     delta : delta at which epsilon is computed, or None for the delta of the limit.
@@ -237,7 +237,8 @@ NOT_COUNTED = (
 
 
 def remarks(charged: Charged, *, has_noise: bool) -> list[str]:
-    """Return sentences about the total of the data set, including this run, and about the ledger.
+    """Return sentences about the ledger, and about the total that all runs on the data set spent,
+    including this run.
 
     has_noise : whether the run has noise. A run without noise is never counted.
     """

@@ -62,7 +62,7 @@ def show(screen: Console, advice: "Advice") -> None:
 
 
 def _meaning(question: "PlannedRun", last: "Outlook") -> list[str]:
-    """Return a sentence for each kind of column in the table."""
+    """Return one sentence for each kind of column in the table."""
     from fastlloyd.mechanisms.uncertainty import ENOUGH, FEW
 
     many = question.unit.many
@@ -107,7 +107,7 @@ def _show_table(screen: Console, advice: "Advice") -> None:
 
 
 def _show_bars(screen: Console, advice: "Advice") -> None:
-    """Print the bar of each feature in the units of its column."""
+    """Print the error bar of each feature in the units of its column."""
     each = zip(*(outlook.bars for outlook in advice.outlooks), strict=True)
     columns = [
         Column(heading=bars[0].feature, cells=[bar.text for bar in bars], justify="left")
@@ -127,7 +127,9 @@ def _odds(outlook: "Outlook") -> str:
 
 
 def _show_by_clients(screen: Console, advice: "Advice") -> None:
-    """Print how the bars grow with the number of clients that may have rows of one person."""
+    """Print the length of the error bars, for different numbers of clients that may have rows of
+    one person.
+    """
     columns = [_epsilons(advice)]
     for c, errors in advice.by_clients.items():
         columns.append(Column(heading=counted(c, "client"), cells=list(map(_percent, errors))))
@@ -139,7 +141,7 @@ def _show_by_clients(screen: Console, advice: "Advice") -> None:
 
 
 def _range(low: float, high: float) -> str:
-    """Return the range that contains the bars of 80 % of the runs."""
+    """Return the range that contains the error bars of 80 % of the runs, as text."""
     return "" if math.isinf(high) else f"{100 * low:.2g} to {_percent(high)}"
 
 

@@ -1,8 +1,8 @@
 """Command `fastlloyd`, with its subcommands and the options in front of them.
 
 A subcommand is loaded when it is called. Its name and a one-line description are here, so the list
-of all subcommands loads none of them. The commands of the lab are found by entry points, which are
-read without importing the lab.
+of all subcommands loads none of them. Commands for researchers are in the package fastlloyd_lab.
+They are found by its entry points, without importing the package.
 """
 
 import importlib
@@ -78,7 +78,8 @@ def subcommand(name: str) -> Any:
 
     It is the function with that name in the command's file, or the file's `GROUP`.
 
-    Raises FastLloydError if the command belongs to the lab, and the lab is not installed.
+    Raises FastLloydError if the command belongs to fastlloyd_lab, and that package is not
+    installed.
     """
     module = _module(name)
     group: dict[str, Callable[..., None]] | None = getattr(module, "GROUP", None)

@@ -103,7 +103,7 @@ class ClientProgress:
     def sight(self, step: str, **more: Any) -> Sight:
         """Return the view that this client has of the run.
 
-        step : present step in words.
+        step : current step in words.
         more : further fields of `Sight`.
         """
         plan = self._plan
@@ -118,7 +118,7 @@ class ClientProgress:
         )
 
     def _far(self) -> str:
-        """Return the progress of the present pass in words.
+        """Return the progress of the current pass in words.
 
         On a terminal it contains the exact number of records read so far. This number is secret.
         """
@@ -128,7 +128,7 @@ class ClientProgress:
 
 
 def of_pass(present: PassProgressed | None, seconds: float, *, exact: bool) -> str:
-    """Return the duration of the present pass in words.
+    """Return the duration of the current pass in words.
 
     exact : whether to add the number of records or pieces read so far. This number is secret.
     """

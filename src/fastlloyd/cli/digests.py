@@ -1,5 +1,5 @@
-"""Check of the digest of a plan that somebody typed. A wrong digest is explained: a typing error,
-another number of the plan, or another plan.
+"""Check of a plan's digest that a user typed. The error for a wrong digest names the cause: a
+typing error, another number of the plan, or another plan.
 """
 
 import hmac
@@ -73,8 +73,8 @@ def mistyped(typed: str, digest: str) -> str:
 
 
 def _of_the_plan(plan: Plan, number: str) -> str:
-    """Return a name for another value in the plan that equals the number, such as a fingerprint, or
-    "".
+    """Return the name of another value in the plan that was typed instead of the digest, such as a
+    fingerprint. Return "" if `number` equals no value in the plan.
     """
     names = {plan.server.fingerprint: f"the fingerprint of the server {plan.server.name!r}"}
     for client in plan.clients:

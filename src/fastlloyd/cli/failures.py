@@ -103,8 +103,8 @@ def _say(code: int, sentence: str) -> int:
 def _of_system(error: OSError, arguments: Sequence[str]) -> int:
     """Print a sentence about an OSError, and return the exit code.
 
-    The error concerns the output, a file, or an internal step. Files that a command reads and
-    writes have errors of their own.
+    The error comes from the output, a file, or an internal step. Files that a command reads and
+    writes raise other errors.
     """
     if isinstance(error, BrokenPipeError):
         return _reader_has_gone()

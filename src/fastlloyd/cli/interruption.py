@@ -1,5 +1,5 @@
-"""Interruption of a job by Ctrl-C or a signal to end: the sentences that say what was spent and
-written until then.
+"""Interruption of a job by Ctrl-C or by a signal that ends the process. The message says what was
+spent and which files were written until then.
 """
 
 import enum
@@ -40,7 +40,8 @@ class _Ended(KeyboardInterrupt):
 
 
 class Interruption:
-    """Context of a job, which adds what was spent and written to an interruption.
+    """Context of a job. If the job is interrupted, the message also says what was spent and which
+    files were written.
 
     Inside, SIGTERM and the end of the terminal (SIGHUP) interrupt the job as Ctrl-C does. Under
     nohup, SIGHUP is ignored.

@@ -10,7 +10,7 @@ SHOWN_CLIENTS = 12
 
 
 def details(sight: Sight) -> str:
-    """Return phrases about parties, time and bytes, each after a comma."""
+    """Return phrases about parties, time and bytes, as the end of a sentence."""
     meter = Meter(sight.sent, sight.received)
     if sight.connected is None:
         waiting = waiting_for(sight.n_awaited, sight.n_clients)
@@ -56,9 +56,9 @@ def _awaited(names: Sequence[str], connected: Container[str]) -> str:
 
 
 def heard(live: Live, now: float, *, is_used: bool | None) -> str:
-    """Return a sentence from the file of progress: the present step, or the end of the process.
+    """Return a sentence from the file of progress: the current step, or the end of the process.
 
-    now : present time, in seconds since 1970.
+    now : current time, in seconds since 1970.
     is_used : whether a process uses the store, or None if that is unknown.
     """
     if live.end:

@@ -1,6 +1,4 @@
-"""Options about persons: the persons whose rows are protected together, from --unit or from a
-column of ids.
-"""
+"""Options about persons whose rows are protected together: --unit, or a column of ids."""
 
 import enum
 

@@ -1,4 +1,4 @@
-"""Show the events of a job: as a bar on a terminal, otherwise as a line now and then."""
+"""Display of the events of a job: a progress bar on a terminal, otherwise a line at intervals."""
 
 import sys
 import time
@@ -37,7 +37,7 @@ LOG_SECONDS: Final = 10.0
 
 
 class Progress:
-    """Context manager that shows the events of one job. The bar disappears at the end.
+    """Context manager that shows the events of one job. The progress bar disappears at the end.
 
     as_json : whether the result goes to a program. Exact numbers are then not shown.
     """

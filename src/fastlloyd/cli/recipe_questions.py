@@ -28,8 +28,8 @@ _WAYS = {
 
 
 def ask(look: "Look") -> "Recipe":
-    """Return the recipe that the answers give. Ctrl-C ends the questions, and nothing is
-    written.
+    """Ask the questions, and return the recipe that the answers make. Ctrl-C ends the questions,
+    and nothing is written.
     """
     from fastlloyd.records.recipe.recipe import Recipe
 
@@ -154,8 +154,8 @@ def _ask_categories(_column: "ColumnLook") -> dict[str, Any]:
 
 
 def _weight() -> dict[str, Any]:
-    """Ask how much a difference in a feature counts. Return the key "weight" with its value, or an
-    empty dict for the usual weight.
+    """Ask for the weight of a difference in a feature. Return the key "weight" with its value, or
+    an empty dict for the usual weight.
     """
     typer.echo("Two texts are as far apart as the two bounds of a number. If that is too much,")
     given = typer.prompt(
@@ -202,7 +202,7 @@ def _bounds(what: str) -> list[Any]:
 
 
 def _items(question: str, **kwargs: Any) -> list[str]:
-    """Ask for a list with commas between its items."""
+    """Ask for a list whose items are separated by commas."""
     while True:
         try:
             return split_list(str(typer.prompt(question, show_default=False, **kwargs)))

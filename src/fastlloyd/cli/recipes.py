@@ -118,7 +118,7 @@ ForecastRecipe = Annotated[
 
 
 def _options(recipe: "Recipe") -> Iterator[tuple[str, Any]]:
-    """Yield the options of a recipe, as a command line has them."""
+    """Yield the options of a recipe, in the form in which a command line has them."""
     for table in (recipe.privacy, recipe.clustering):
         for name, value in table.items():
             yield name, value if isinstance(value, bool) else str(value)
@@ -166,8 +166,8 @@ def given_recipe(
 def noted_recipe(
     faults: "Faults", path: Path | None, columns: str | None, *, searching: bool = False
 ) -> "Using | None":
-    """Return the same as `given_recipe`. If it raises an error, raise Problems with all faults so
-    far, because later faults would only follow from this one.
+    """Return the features of a recipe as `given_recipe` does. If it raises an error, raise Problems
+    with all faults so far, because later faults would only follow from this one.
 
     faults : faults so far.
     """

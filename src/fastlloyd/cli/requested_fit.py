@@ -1,6 +1,7 @@
-"""A fit that a file requests, for a program that watches it.
+"""Fit that a file requests, for a program that watches the process.
 
-It reports on stdout, one JSON object a line. It shows no result: the folder has it.
+The process reports on stdout, one JSON object a line. It does not show the result, which is in the
+folder.
 """
 
 import json

@@ -131,8 +131,8 @@ def stated_cap(n_records: str | None) -> int | None:
 
 
 def stated(text: str | None) -> StatedBounds | None:
-    """Return the bounds that the text of an option states. A word such as "private" has a meaning
-    of its own. Any other text is read later.
+    """Return the bounds that the text of an option states. A word such as "private" has a special
+    meaning. Any other text is parsed later.
     """
     return text if text is None or text in (FROM_DATA, PRIVATE) else BoundsText(text)
 

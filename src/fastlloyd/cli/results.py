@@ -95,7 +95,7 @@ NOWHERE = Destination(folder=None)
 
 
 def named(options: OutputOptions) -> Destination:
-    """Return the folder in --out, or no folder without --out.
+    """Return the destination in --out, or a destination without a folder if there is no --out.
 
     Raises OutputError before anything is computed, if the folder cannot be written.
     """
@@ -111,8 +111,8 @@ def named(options: OutputOptions) -> Destination:
 
 
 def of_run(options: ResultOptions, data: str, n_clusters: int) -> Destination:
-    """Return the folder in --out, or a new folder in the working directory, or no folder with
-    --no-out.
+    """Return the destination of a result: the folder in --out, or by default a new folder in the
+    working directory. With --no-out there is no folder.
 
     A run spends epsilon, so its result is kept by default.
 
@@ -154,7 +154,7 @@ def end(
     remarks: Sequence[str] = (),
     clipped_by_range: Clipped | None = None,
 ) -> None:
-    """Write and show the result of `fit` or `simulate`, then the remarks.
+    """Write and show the result of `fit` or `simulate`, and print the remarks.
 
     A result that cannot be written is shown before OutputError is raised.
 
@@ -315,8 +315,8 @@ def written_before(folder: Path | None, contents: Mapping[str, bytes]) -> list[P
 
 
 def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
-    """Return the finished result of this run in the form that `--json` prints, or None if a part of
-    it is not in the folder.
+    """Return the finished result of this run in the form that `--json` prints, or None if the
+    folder lacks a part of it.
 
     A store deletes the content of a finished run, so only the folder has the result.
     """

@@ -51,7 +51,8 @@ class OwnersScreen(NamedTuple):
     """Notes with exact numbers for the owner of the records. Commands print exact numbers nowhere
     else.
 
-    as_json : whether to print nothing, because others may read stderr in a log.
+    as_json : whether the result is printed as JSON. Then nothing is printed here, because others
+        may read stderr in a log.
     say : function that prints a sentence.
     """
 
@@ -208,7 +209,9 @@ def _counted(m: Mechanism) -> str:
 
 
 def show_comparison(console: Console, exact: "Comparison") -> None:
-    """Print exact numbers that compare both algorithms, and their meaning, for the owner only."""
+    """Print exact numbers that compare the result with that of Lloyd's algorithm, and their
+    meaning, for the owner only.
+    """
     noisy, plain = exact.with_noise, exact.without_noise
     console.print(
         f"{NOT_PRIVATE}, for the owner of the records only: {noisy.algorithm} against lloyd without"

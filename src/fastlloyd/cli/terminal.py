@@ -98,7 +98,9 @@ def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
 
 
 def show_values(screen: Console, title: str, values: Mapping[str, str]) -> None:
-    """Print names and values: with a frame on a terminal, otherwise with each value unbroken."""
+    """Print names and values. On a terminal they have a frame, otherwise no value is broken into
+    lines.
+    """
     if not screen.is_terminal:
         screen.print(title)
         width = max(map(cell_len, values), default=0) + _FRAME - 1

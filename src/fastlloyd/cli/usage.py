@@ -85,7 +85,7 @@ class Command(TyperCommand):
         formatter.write(help_text(self, ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Call the function that must run before the command, if there is one, then the command."""
+        """Call the command. If a function must run before it, call that first."""
         if (before := ctx.meta.get(BEFORE)) is not None:
             before()
         return super().invoke(ctx)

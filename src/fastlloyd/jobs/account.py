@@ -46,7 +46,8 @@ class Bill(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """Job that was charged to an account. The defaults stand for a job without an account.
+    """Job that was charged to an account. The default values of the fields are for a job without an
+    account.
 
     drawing : function that must be called with the number of each round, from 0, before the noise
         of the round is drawn.
@@ -86,7 +87,7 @@ class BudgetAccount(NamedTuple):
 
     def opened(self, watch: Watch) -> "BudgetAccount":
         """Add the data set to the ledger if it is new. Return an account that is bound to this
-        ledger, and in which the data set is no longer new.
+        ledger. In it, the data set is no longer new.
 
         watch : function that receives the notes of the ledger.
 
@@ -99,7 +100,7 @@ class BudgetAccount(NamedTuple):
         return self._replace(dataset=known, ledger=holder.path, identity=identity)
 
     def check_cap(self, n_records: object) -> None:
-        """Raise BudgetError if the cap on the number of records is to be taken from the data."""
+        """Raise BudgetError if the cap on the number of records would be taken from the data."""
         if n_records == FROM_DATA:
             self.check([CAP_LEAK])
 

@@ -28,7 +28,7 @@ from fastlloyd.mechanisms.catalogue import design
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsRequest:
-    """Request to find bounds. Fields without a line here are those of `FitRequest`.
+    """Request to find bounds. Fields that are not listed here are explained in `FitRequest`.
 
     choices : choices about the guarantee.
     value_range : range in which bounds are searched for.
@@ -76,8 +76,8 @@ class BoundsRequest:
 
 
 class BoundsOutcome(NamedTuple):
-    """Result of a run that finds bounds, and its cost. Fields without a line here are those of
-    `FitOutcome`.
+    """Result of a run that finds bounds, and its cost. Fields that are not listed here are
+    explained in `FitOutcome`.
 
     bounds : the bounds.
     """

@@ -61,9 +61,10 @@ class BoundsText(NamedTuple):
 
 
 class RecipeFeatures(NamedTuple):
-    """Features of a recipe, each with its bounds, weight and way.
+    """Features of a recipe, each with its bounds, its weight, and the way from a cell to a number.
 
-    searched : keys of the features whose bounds are a range, in which bounds are to be found.
+    searched : keys of the features whose bounds are still to be found. Their stated bounds are a
+        range that contains them.
     """
 
     features: tuple[Feature, ...]
@@ -122,7 +123,8 @@ class GuaranteeChoices:
 
     @property
     def cap(self) -> int | None:
-        """Stated public cap, or None if there is none or it is to be taken from the data.
+        """Stated public cap on the number of records. None if there is none, or if the cap is to be
+        taken from the data.
 
         Raises PlanError unless it is a whole number of at least 1.
         """
@@ -143,7 +145,9 @@ class GuaranteeChoices:
         return number
 
     def common(self) -> dict[str, Any]:
-        """Return the fields of `RunSettings` by name, except domain, n_records and the leaks."""
+        """Return the fields of `RunSettings` by name, except domain, n_records and
+        taken_from_the_data.
+        """
         return {
             "epsilon": 1.0 if self.epsilon is None else float(self.epsilon),
             "delta": None if self.delta is None else float(self.delta),
@@ -160,7 +164,7 @@ class ClusteringChoices(GuaranteeChoices):
     chooses its value.
 
     n_clusters : number of clusters.
-    bounds : public bounds, or FROM_DATA. PRIVATE or None if bounds are to be found within
+    bounds : public bounds, or FROM_DATA. PRIVATE or None means that bounds are to be found within
         value_range.
     value_range : public range in which bounds are to be found, or None.
     algorithm : the algorithm, or its name.

@@ -18,7 +18,7 @@ def is_stream(path: str) -> bool:
     """Return whether a full path names an open file or pipe that this process was given, such as
     /dev/stdin.
 
-    Even if the process was given an open file, the file's own path is not known from this path.
+    Such a path does not show the own path of the file.
     """
     return _STREAM.match(path) is not None
 

@@ -21,8 +21,8 @@ def fingerprint_file(data: str, named: Path | None) -> FingerprintFile:
     data : path of the records.
     named : file that the owner names, or None.
 
-    Raises StateError for records beside which no file can be kept, or for a named file that would
-    be read as records.
+    Raises StateError if no file can be kept next to these records, or if the named file would be
+    read as records.
     """
     if named is None:
         return FingerprintFile(_folder(data) / FILE_NAME)
@@ -66,7 +66,7 @@ def _folder(data: str) -> Path:
 
 
 def _is_read(data: str, path: Path) -> bool:
-    """Return whether the records would include a file at this path."""
+    """Return whether a file at this path would be read as records."""
     source = Path(data)
     if source.is_dir():
         folder = source.resolve()

@@ -116,8 +116,8 @@ class FitOutcome(NamedTuple, Generic[S]):
     mechanism : mechanism that ran.
     clustering : the clustering.
     first : stage that found the bounds, or None.
-    charged : account after this fit.
-    source : records. It knows how many were clipped or dropped.
+    charged : charge of this fit, with the accounts of the data set after it.
+    source : records, with the numbers of records that were clipped or dropped.
     leaks : a sentence for each setting that was taken from the data.
     clipped_by_range : exact numbers of values outside the range in which bounds were found. Do not
         publish them.
@@ -248,7 +248,9 @@ class PreparedFit(NamedTuple, Generic[S]):
         return FitOutcome(m, clustering, first, charged, source, self.leaks, clipped)
 
     def _by(self, m: AnyRun) -> S:
-        """Return the records by the recipe of a stage, or as they are without a recipe."""
+        """Return the records in the form that a mechanism needs: read with the features of its
+        recipe, or as they are without a recipe.
+        """
         recipe = m.domain.recipe
         return self.source if recipe is None else self.request.records.open_as(recipe)
 
@@ -268,7 +270,8 @@ def find_bounds(
     outside : treatment of a value outside the range.
     watch : function that receives events of the job.
     noise : source of the noise.
-    drawing : function that is called before the noise of each round is drawn.
+    drawing : function that is called with the number of each round, from 0, before its noise is
+        drawn.
     """
     try:
         with (
@@ -314,8 +317,8 @@ def placing(n_clusters: int, watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def after(first: FirstStage) -> Iterator[None]:
-    """Run the block. If it raises an error, add to the error the epsilon that the first stage has
-    spent.
+    """Run the block, which is the second stage. If it raises an error, add the epsilon that the
+    first stage has spent to the error's message.
     """
     try:
         yield

@@ -10,22 +10,25 @@ from fastlloyd.mechanisms.uncertainty import NoiseDeviation, Verdict, noise_devi
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """Verdict, bars, noise and rounds that a clustering will probably have.
+    """Verdict, error bars, noise and rounds that a clustering will probably have.
 
-    A *bar* is half of the interval that a result shows for a coordinate of a settled centroid: two
-    standard errors. Bars are shares of the width of the bounds, of a feature with weight 1.
+    An *error bar* is half of the interval that a result shows for a coordinate of a centroid: two
+    standard errors. It is for a centroid whose interval is reliable (settled), and for a feature
+    with weight 1. It is given as a fraction of the width of the bounds.
 
     epsilon, delta : budget of the run.
     verdict : effect of the noise on a typical cluster.
-    bar : median of the bars in simulated runs. Infinite if hardly any cluster would be settled.
-    bar_low, bar_high : bounds of the bar in 80 % of the simulated runs.
+    bar : median of the error bars in simulated runs. Infinite if hardly any interval would be
+        reliable.
+    bar_low, bar_high : bounds of the error bar in 80 % of the simulated runs.
     size : expected number of records or persons in a typical cluster, n_expected / n_clusters.
     count_noise : standard deviation of a count in the last round, in records or persons.
-    sum_noise : standard deviation of one coordinate of a sum in the last round, in half widths.
-        None for MomentLloyd, which finds the unit of its sums during the run.
-    loss_noise : standard deviation of the estimated loss per record, in squared half widths. None
-        if the loss is not estimated.
-    radius : planned radius of a cluster, in half widths of the bounds.
+    sum_noise : standard deviation of one coordinate of a sum in the last round, in units of half
+        the width of the bounds. None for MomentLloyd, which finds the unit of its sums during the
+        run.
+    loss_noise : standard deviation of the estimated loss per record, in units of the squared half
+        width of the bounds. None if the loss is not estimated.
+    radius : planned radius of a cluster, in units of half the width of the bounds.
     n_iterations : number of rounds that move the centroids.
     n_rounds : number of rounds of the clustering. Each reads all records once.
     """

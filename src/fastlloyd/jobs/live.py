@@ -38,10 +38,10 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     name : name of the party.
     role : "client" or "server".
     run_id : id of the run, in hexadecimal.
-    step : present step in words, such as "round 2 of 7".
+    step : current step in words, such as "round 2 of 7".
     n_rounds, n_clients : number of rounds and of clients in the plan.
     n_awaited : number of clients that have not answered in this step.
-    awaited : their names. Only the server knows them, so they are None at a client.
+    awaited : names of these clients. Only the server knows them. None at a client.
     connected : names of the clients that are connected to the server, or None at a client.
     not_told : names of the clients that do not yet know that the run is over.
     seconds_left : seconds after which this step is given up, or None if there is no limit.
@@ -68,7 +68,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
 
     sight : last view of the run.
     began : start of the process.
-    since : start of the present step.
+    since : start of the current step.
     written : time of this content.
     steps : earlier steps of this process with their seconds, in order.
     pid : number of the process.
@@ -88,9 +88,10 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, now - self.written)
 
     def is_old(self, now: float) -> bool:
-        """Return whether the process should have written again since. A process that has ended
-        writes no more, so its content is never old. Content of a later time is old, too: after its
-        clock was set back, a process writes at once.
+        """Return whether the content is older than a running process would leave it.
+
+        A process that has ended writes no more, so its content is never old. Content with a later
+        time than now is old too: if the clock is set back, a running process writes at once.
         """
         return not self.end and abs(now - self.written) > OLD
 
@@ -162,5 +163,5 @@ def read_live(path: Path) -> Live | None:
 
 
 def _parties(sight: Sight) -> tuple[object, ...]:
-    """Return the part of a view that is written again whenever it changes."""
+    """Return the part of a view whose changes are written at once."""
     return sight.step, sight.n_awaited, sight.awaited, sight.connected, sight.not_told

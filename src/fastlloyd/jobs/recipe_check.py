@@ -1,4 +1,4 @@
-"""Effect of a recipe on a file, for the owner of its records: exact counts."""
+"""Exact counts of what a recipe does with a file, for the owner of the file's records."""
 
 from dataclasses import dataclass, field
 

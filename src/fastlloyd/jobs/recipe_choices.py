@@ -13,9 +13,10 @@ _ELSEWHERE: Final = frozenset({"unit", "unit_name", "max_clients_per_person", "o
 
 
 def choices_of(recipe: Recipe) -> ClusteringChoices:
-    """Return the choices that a recipe states. What it does not state has its default.
+    """Return the choices that a recipe states. A choice that it does not state has its default
+    value.
 
-    Raises PlanError for persons that cannot be called so.
+    Raises PlanError for a name of persons that cannot be used.
     """
     given = {**recipe.privacy, **recipe.clustering}
     found: dict[str, Any] = {
@@ -34,7 +35,9 @@ def choices_of(recipe: Recipe) -> ClusteringChoices:
 
 
 def persons_of(recipe: Recipe) -> Persons | None:
-    """Return the persons that a recipe protects, or None for records. Raises PlanError."""
+    """Return the persons that a recipe protects, or None for records. Raises PlanError for a name
+    that cannot be used.
+    """
     if recipe.privacy.get("unit") != "person":
         return None
     return Persons.called(str(recipe.privacy.get("unit_name", "person")))

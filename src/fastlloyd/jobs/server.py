@@ -38,7 +38,8 @@ class Serving(NamedTuple):
         address: str,
         max_connections: int,
     ) -> "Serving":
-        """Return a server for a run. If the store contains the run, the server continues it.
+        """Return a server for a run. If its store already has the run, the server continues the
+        run.
 
         plan : plan of the run.
         identity : private identity of the server.

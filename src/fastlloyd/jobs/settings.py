@@ -58,8 +58,8 @@ N_RECORDS_LEAK = (
 
 
 class Named(Protocol):
-    """Columns for which bounds are stated. The fields are those of `Source`, except that `others`
-    is None if other columns are not known.
+    """Columns for which bounds are stated. The fields mean the same as in `Source`, but `others` is
+    None if other columns are not known.
     """
 
     @property
@@ -71,7 +71,7 @@ class Named(Protocol):
 
 
 class Columns(NamedTuple):
-    """Columns of a plan, without records. The fields are those of `Named`."""
+    """Columns of a plan, without records. The fields mean the same as in `Named`."""
 
     columns: tuple[str, ...]
     names: tuple[str, ...] | None
@@ -127,8 +127,8 @@ def bounds_settings(
 
 
 def check_guarantee(choices: GuaranteeChoices, faults: Faults) -> None:
-    """Note every fault of these choices that can be found without records. Faults of epsilon and
-    delta are not noted here.
+    """Check choices about the guarantee without reading records, and append every fault to
+    `faults`. Faults of epsilon and delta are not found here.
 
     faults : receives the faults.
     """
@@ -145,7 +145,7 @@ def check_guarantee(choices: GuaranteeChoices, faults: Faults) -> None:
 
 
 def check_bounds_run(choices: GuaranteeChoices, faults: Faults) -> None:
-    """Note every fault of the choices for a run that only finds bounds.
+    """Check the choices for a run that only finds bounds, and append every fault to `faults`.
 
     faults : receives the faults.
     """
@@ -157,8 +157,8 @@ def check_bounds_run(choices: GuaranteeChoices, faults: Faults) -> None:
 
 
 def check_clustering(choices: ClusteringChoices, faults: Faults) -> None:
-    """Note every fault of the choices for a clustering that can be found without records. Each
-    choice is checked alone, so one fault does not hide another.
+    """Check the choices for a clustering without reading records, and append every fault to
+    `faults`. Each choice is checked alone, so one fault does not hide another.
 
     faults : receives the faults.
     """
@@ -270,7 +270,7 @@ def opened(records: Openable[S], faults: Faults, stated: Mapping[str, StatedBoun
     faults : receives the faults.
     stated : stated bounds and range, by the name of the setting.
 
-    Raises Problems with all faults so far.
+    Raises Problems with all faults so far, if there are any.
     """
     source: S | None = faults.value(None, records.open, "records")
     if source is not None:
@@ -300,10 +300,12 @@ def domain_of(choices: ClusteringChoices, source: Source, leaks: list[str]) -> D
 
 def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
     """Return the domain with the stated bounds, or a placeholder if bounds are still to be found.
-    In the placeholder of a recipe, the bounds of searched features are their ranges.
+    If a recipe has features whose bounds are to be found, the placeholder has their ranges as
+    bounds.
 
-    Raises DataError or PlanError if the bounds cannot be used, or if a recipe puts the rows of a
-    person together and single records are protected: one row more would replace a record.
+    Raises DataError or PlanError if the bounds cannot be used. The same errors are raised if single
+    records are protected and a recipe makes one record of all rows of a person, because one more
+    row would then change a record.
     """
     for stated in choices.stated.values():
         if isinstance(stated, RecipeFeatures) and choices.persons is None:
@@ -360,9 +362,9 @@ def cap_of(
     """Return the cap on the number of records: the stated one, or the number of records in the
     data.
 
-    A number from the data is a leak, so a sentence is added to `leaks`, with one exception. Under
-    replace_one the neighbours have the same number of records, so the number may be used. The
-    exception does not apply in three cases:
+    A number from the data reveals something about the records, so a sentence is added to `leaks`.
+    There is one exception: under replace_one, neighbours have the same number of records, so the
+    number may be used. The exception does not apply in three cases:
 
     - Persons are protected: a person who is replaced may have no rows any more.
     - Records with missing cells are left out: the number then depends on the content of records.

@@ -78,7 +78,7 @@ class FederationChoices:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulateRequest:
-    """Request for a simulation. Fields without a line here are those of `FitRequest`.
+    """Request for a simulation. Fields that are not listed here are explained in `FitRequest`.
 
     n_clients : number of clients.
     federation : choices about the federation.
@@ -169,7 +169,8 @@ class SimulateRequest:
 
 
 class SimulationOutcome(NamedTuple):
-    """Result of a simulation, and its cost. Fields without a line here are those of `FitOutcome`.
+    """Result of a simulation, and its cost. Fields that are not listed here are explained in
+    `FitOutcome`.
 
     plan : plan that was run.
     run : result that all clients share.
@@ -183,7 +184,8 @@ class SimulationOutcome(NamedTuple):
 
 
 class PreparedSimulation(NamedTuple):
-    """Simulation before any budget is spent. Fields without a line here are those of `PreparedFit`.
+    """Simulation before any budget is spent. Fields that are not listed here are explained in
+    `PreparedFit`.
 
     plan : plan that will be run.
     identities : private key of each client, by name.

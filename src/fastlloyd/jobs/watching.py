@@ -53,8 +53,8 @@ class RoundAnswered(Event, frozen=True, kw_only=True):
 
 
 class PassProgressed(Event, frozen=True, kw_only=True):
-    """Event: a pass over the records has made progress. Either `n_records` is known, or `n_pieces`
-    and `n_all_pieces`.
+    """Event: a pass over the records has made progress. Either `n_records` is given, or `n_pieces`
+    and `n_all_pieces` are.
 
     number : number of the pass, from 1.
     n_records : exact number of records read so far. Do not publish it.
@@ -69,7 +69,7 @@ class PassProgressed(Event, frozen=True, kw_only=True):
 
 
 class PassEnded(Event, frozen=True, kw_only=True):
-    """Event: the present pass over the records has ended, or was given up."""
+    """Event: the current pass over the records has ended, or was given up."""
 
 
 class RecordsFound(Event, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class BudgetCharged(Event, frozen=True, kw_only=True):
 
 
 class BoundsFound(Event, frozen=True, kw_only=True):
-    """Event: the first stage has found bounds. They are protected by its guarantee."""
+    """Event: the first stage has found bounds. Its guarantee covers them."""
 
     mechanism: BoundsMechanism
     bounds: FoundBounds
@@ -134,8 +134,8 @@ def nobody(_event: Event) -> None:
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it
-    """Stop of a pass, because the owner asked for it. The step that needed the pass never
-    happened.
+    """Signal that ends a pass over the records, because their owner asked for it. The step that
+    needed the pass then has no effect.
     """
 
 

@@ -1,4 +1,5 @@
-"""Step 3: how small and how large values can be, column by column. The answers make the recipe."""
+"""Step 3: the smallest and the largest possible value of each column. The answers make the recipe.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +44,7 @@ async def show(site: Site, request: Request) -> Response:
 
 
 def _given_before(answers: Answers) -> Given:
-    """Return the texts that were given before, each at the present place of its column."""
+    """Return the texts that were given before, each under the current position of its column."""
     before = answers.get("given_bounds", {})
     return {"rows": before.get("rows", ""), "words": before.get("words", "")} | {
         f"{field}{at}": text
@@ -53,7 +54,8 @@ def _given_before(answers: Answers) -> Given:
 
 
 def _to_keep(used: list[ColumnLook], given: Given) -> dict[str, Any]:
-    """Return the texts by the names of their columns, because a column may get another place."""
+    """Return the texts by the names of their columns, because the position of a column may change.
+    """
     return {
         "rows": given["rows"],
         "words": given["words"],
@@ -111,7 +113,7 @@ def _page(
 
 
 def _words(answers: Answers, given: Given, faults: tuple[FieldFault, ...]) -> Markup | None:
-    """Return the field for words that mean an empty cell, or None for a file that is no text."""
+    """Return the field for words that mean an empty cell, or None if the file is no text file."""
     if not answers.get("layout"):
         return None
     found = [each.name for each in chosen(answers) if each.has_words]
@@ -141,7 +143,10 @@ def _rows_of_a_person(who: str, given: Given, faults: tuple[FieldFault, ...]) ->
 def _column(
     at: int, each: ColumnLook, given: Given, faults: tuple[FieldFault, ...], mark: str
 ) -> Markup:
-    """Return the fields of a column. mark : decimal mark of the table."""
+    """Return the fields for a column.
+
+    mark : decimal mark of the table.
+    """
     hint = " Write decimals as in the table, with a comma." if mark == "," else ""
     said = f"{each.kind.value}.{hint if each.kind in NUMBERS else ''}"
     legend = h("legend", each.name, " ", h("span", said, class_="soft"))
@@ -202,7 +207,7 @@ def _ends(at: int, each: ColumnLook, given: Given, faults: tuple[FieldFault, ...
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Check the answers, make the features of the recipe, and lead to the next step."""
+    """Check the answers, add the features to the recipe, and lead to the next step."""
     name, form_ = id_of(request), await Form.of(request)
     answers = site.drafts.load(name)
     if before := missing_step(answers, "bounds"):

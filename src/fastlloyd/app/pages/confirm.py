@@ -1,4 +1,4 @@
-"""Step 5: what a run spends, protects and publishes, before it is started."""
+"""Step 5: what a run will spend, protect and publish. It is shown before the run is started."""
 
 import re
 import shlex
@@ -171,7 +171,7 @@ def _numbers(each: FeatureCounts) -> tuple[int, int, int]:
 
 
 async def count(site: Site, request_: Request) -> Response:
-    """Count in the file what the recipe does with it, for its owner."""
+    """Count, for the owner of the file, what the recipe does with its rows."""
     name = id_of(request_)
     answers = site.drafts.load(name)
     if before := missing_step(answers, "confirm"):
@@ -222,7 +222,7 @@ def _bill(answers: Answers, who: Unit, files: DataFiles) -> list[tuple[str, str]
 
 
 async def take(site: Site, request_: Request) -> Response:
-    """Start the run that was shown, once."""
+    """Start the run that the page showed. It can be started only once."""
     name, form_ = id_of(request_), await Form.of(request_)
     if site.runs.is_begun(name):
         return go(f"/runs/{name}")
@@ -251,7 +251,7 @@ async def take(site: Site, request_: Request) -> Response:
 
 
 def _faults(site: Site, name: str, answers: Answers, out: str) -> list[FieldFault]:
-    """Return what would refuse the run, without reading the records."""
+    """Return the faults for which the run would be refused, without reading the records."""
     faults = list[FieldFault]()
     try:
         check_path(out)

@@ -57,7 +57,7 @@ async def show(site: Site, _request: Request) -> Response:
 
 
 def _read(site: Site) -> tuple[list[Account], list[tuple[int, int]]]:
-    """Return the accounts, and the number of runs of each year, the last first."""
+    """Return the accounts, and the number of runs in each year, the latest year first."""
     held = HoldersLedger(place(site.ledger))
     if not held.is_there():
         return [], []

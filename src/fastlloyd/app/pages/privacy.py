@@ -1,4 +1,6 @@
-"""Step 4: how many groups, and how much privacy: a ladder of choices, none of them taken."""
+"""Step 4: the number of groups, and the choice of epsilon from a table. No epsilon is chosen
+beforehand.
+"""
 
 import math
 
@@ -31,7 +33,7 @@ OTHER = "other"
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page, with the ladder if the number of groups is known."""
+    """Return the page. If the number of groups is known, it has the table of epsilons."""
     name = id_of(request)
     answers = site.drafts.load(name)
     if before := missing_step(answers, "privacy"):
@@ -104,7 +106,7 @@ def _groups(given: dict[str, str], faults: list[FieldFault], *, is_again: bool) 
 
 
 def _ladder(site: Site, answers: Answers, other: float | None) -> list[Rung]:
-    """Return the rungs for the answers, with one for another epsilon."""
+    """Return the rows of the table for these answers, with one row for another epsilon."""
     made = recipe(answers)
     dataset = DataSet(
         name=answers["dataset"],
@@ -166,7 +168,7 @@ def _choices(
 
 
 def _another(given: dict[str, str], faults: list[FieldFault]) -> Markup:
-    """Return the field for an epsilon that the ladder does not have."""
+    """Return the field for an epsilon that the table does not have."""
     return h(
         "details",
         h("summary", "Another epsilon"),
@@ -177,7 +179,9 @@ def _another(given: dict[str, str], faults: list[FieldFault]) -> Markup:
 
 
 def _is_dull(at: int, ladder: list[Rung]) -> bool:
-    """Return whether a rung buys nothing that the one above it does not have."""
+    """Return whether at least two rows above this one are already expected to be clear, so that it
+    costs more and gains little.
+    """
     above = [each for each in ladder[:at] if each.is_clear]
     return len(above) >= 2
 
@@ -234,8 +238,7 @@ def _left(rung: Rung) -> str:
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Check the answers; show the ladder again, or lead to the last page before anything is
-    spent.
+    """Check the answers. Show the table again, or lead to the last page before anything is spent.
     """
     name, form_ = id_of(request), await Form.of(request)
     answers = site.drafts.load(name)

@@ -272,7 +272,7 @@ def _faults(answers: Answers, given: dict[str, Any], known: list[str]) -> list[F
 
 
 def _unit_faults(given: dict[str, Any], history: History) -> list[FieldFault]:
-    """Return a fault if earlier runs on the data set protected another unit."""
+    """Return a fault if earlier runs on the data set protected persons of another unit."""
     if given["unit"] != PERSON or given["is_new_unit"] or not given["who"]:
         return []
     try:

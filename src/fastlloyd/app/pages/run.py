@@ -54,7 +54,7 @@ _SAID: Final = {
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page of a run as it is now."""
+    """Return the page of a run in its current state."""
     name = id_of(request)
     look = await beside(site.runs.look, name)
     notes = [h("p", f"{note[:1].upper()}{note[1:]}", class_="note") for note in look.notes]
@@ -229,7 +229,7 @@ def _labelling(
 
 
 async def result(site: Site, request: Request) -> Response:
-    """Return the page of the result itself, which can run nothing."""
+    """Return the page of the result, in which no script can run."""
     look = await beside(site.runs.look, id_of(request))
     if look.state is not RunState.DONE:
         return go(f"/runs/{id_of(request)}")
@@ -240,7 +240,9 @@ async def result(site: Site, request: Request) -> Response:
 
 
 def _contents(look: RunLook) -> dict[str, bytes]:
-    """Return the files of a result: those that the run wrote, unchanged, and no others."""
+    """Return the files of a result. Files that the run did not write are left out, and so are
+    changed ones, except the page and the names of groups.
+    """
     found = dict[str, bytes]()
     for name in FILES:
         path = look.folder / name
@@ -254,7 +256,7 @@ def _contents(look: RunLook) -> dict[str, bytes]:
 
 
 async def zipped(site: Site, request: Request) -> Response:
-    """Return the files of a result as one file."""
+    """Return all files of a result as one ZIP file."""
     look = await beside(site.runs.look, id_of(request))
     if look.state is not RunState.DONE:
         return go(f"/runs/{id_of(request)}")
@@ -267,7 +269,7 @@ async def zipped(site: Site, request: Request) -> Response:
 
 
 async def labels(site: Site, request: Request) -> Response:
-    """Label the owner's records, beside them."""
+    """Label the owner's records. The labels are written next to the records."""
     name, given = id_of(request), await Form.of(request)
     look = await beside(site.runs.look, name)
     if look.state is not RunState.DONE:
@@ -292,7 +294,7 @@ async def labels(site: Site, request: Request) -> Response:
 
 
 def _label(look: RunLook, recipe: Path, target: str) -> str:
-    """Write the labels by the command line. Return the sentence of a fault, or ""."""
+    """Write the labels with the command line. Return a sentence about a fault, or ""."""
     here = Recipe.load_here(recipe)
     command = ["assign", look.file.out, look.file.records, "--out", target, "--missing", "drop"]
     command += ["--recipe", str(recipe)]
@@ -318,7 +320,7 @@ def _label(look: RunLook, recipe: Path, target: str) -> str:
 
 
 async def again(site: Site, request: Request) -> Response:
-    """Begin a new draft with the answers of a run that has ended."""
+    """Begin a new draft. It has the answers of a run that has ended."""
     name = id_of(request)
     look = await beside(site.runs.look, name)
     if look.state is RunState.RUNNING:

@@ -1,4 +1,6 @@
-"""First page: what there is to do, and what was done; before it, the question for the code."""
+"""First page of the app: drafts and runs. A browser without a session gets the question for the
+code.
+"""
 
 import time
 
@@ -96,7 +98,7 @@ def _runs(site: Site) -> Markup | None:
 
 
 def _removal(path: str) -> Markup:
-    """Return a button that takes a line off the page. Results and the ledger stay."""
+    """Return a button that removes a line from the page. Results and the ledger stay."""
     button = h("button", "Remove from this page", type="submit", class_="second")
     return h("form", button, method="post", action=path)
 
@@ -150,7 +152,7 @@ def _asking(said: str = "", status: int = 200) -> Response:
 
 
 async def enter(_site: Site, request: Request) -> Response:
-    """Take a code. If it works, the answer starts a session."""
+    """Check a code. If it works, the answer starts a session."""
     cookie = door_of(request).enter((await Form.of(request)).text("code"))
     if cookie is None:
         return _asking(
@@ -164,7 +166,7 @@ async def enter(_site: Site, request: Request) -> Response:
 
 
 async def code(_site: Site, request: Request) -> Response:
-    """Print a new code where the app was started."""
+    """Print a new code in the terminal in which the app was started."""
     door_of(request).ask_for_code()
     return go("/")
 
@@ -175,7 +177,8 @@ async def begin(site: Site, _request: Request) -> Response:
 
 
 def ask_again(name: str) -> Response:
-    """Return the question for the code after a long pause, before anything is spent."""
+    """Return the question for the code, which is asked after a long pause before anything is spent.
+    """
     return page(
         "Are you still there?",
         h(

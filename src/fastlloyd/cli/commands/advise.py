@@ -125,8 +125,8 @@ def advise(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Forecast the bars of a result, its noise and bytes, from public numbers only. No records are
-    read.
+    """Forecast the error bars of a result, its noise, and the bytes that are sent, from public
+    numbers only. No records are read.
     """
     from fastlloyd.cli.persons import given_persons
     from fastlloyd.dp.neighboring import NeighboringRelation

@@ -1,4 +1,6 @@
-"""Command `fastlloyd app`: the same jobs as pages in the browser, for this user of this machine."""
+"""Command `fastlloyd app`: a fit, step by step, as pages in the browser, for this user of this
+machine.
+"""
 
 from pathlib import Path
 from typing import Annotated

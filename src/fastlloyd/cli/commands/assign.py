@@ -147,8 +147,8 @@ def _csv(
 def _labels(
     fitted: "FittedClustering", values: "RealArray", tally: _Tally, *, distance: bool
 ) -> list[str]:
-    """Return the cells of records without missing values: the cluster, and the distance if it is
-    wanted.
+    """Return the cells of the output for records without missing values: the cluster, and the
+    distance if `distance` is set.
     """
     labels = fitted.label(values)
     tally.clipped += labels.clipped

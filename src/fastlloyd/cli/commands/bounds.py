@@ -92,8 +92,8 @@ def template(
 
 
 def _reasons(data: str, columns: Iterable[str], layout: "Layout") -> Iterator[str]:
-    """Yield, for each column that the template leaves out, the error that the user would get for
-    choosing it.
+    """Yield an error for each column that the template leaves out: the one that a user would get
+    who chooses this column.
 
     For a pipe, nothing is yielded, because it cannot be read again.
     """
@@ -124,8 +124,8 @@ def estimate(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Find bounds of the columns of DATA with differential privacy, for --bounds. To find bounds
-    and cluster within one budget, use `fit --range`.
+    """Find bounds of the columns of DATA with differential privacy, for the option --bounds. To
+    find bounds and then cluster with one budget, use `fit --range`.
     """
     from fastlloyd.base.problems import Faults
     from fastlloyd.cli import persons, recipes, requests

@@ -80,7 +80,7 @@ WithoutServer = Annotated[
 
 def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> None:
     """Run three hospitals and a server, as four processes, which cluster public tumour
-    measurements, and compare the result with Lloyd without privacy.
+    measurements. Compare the result with that of Lloyd's algorithm without privacy.
     """
     import numpy as np
 

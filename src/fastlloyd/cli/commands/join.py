@@ -281,8 +281,8 @@ def _carry_out(
 
 
 def _place(output: OutputOptions, plan: "Plan") -> "Destination":
-    """Return the destination of the result: the folder that the options name. It may already
-    contain files of this run.
+    """Return the destination of the result: the folder in the options. It may already contain files
+    of this run.
     """
     from fastlloyd.cli import results
 

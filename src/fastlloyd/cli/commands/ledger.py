@@ -146,8 +146,8 @@ def show(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show the runs on each data set, what they spent, the limits, and what is left of the limits.
-    Sentences below the table explain when each total is valid.
+    """Show the runs on each data set, the epsilon that they spent, the limits, and the epsilon that
+    the limits leave. Sentences below the table explain when each total is valid.
     """
     from fastlloyd.cli import accounts as shown
     from fastlloyd.cli import ledgers
@@ -248,10 +248,10 @@ def limit(
     """Set how much all runs on a data set may spend together. A run beyond the limit is refused
     before it starts.
 
-    A limit is for records or for persons, and for adding or removing one, or for replacing one.
-    Limits of different kinds are separate; a run must satisfy every one. If your ledger, or the
-    store of an identity, is missing, it is made. A limit below what is already spent is accepted,
-    and then allows no further run. A run that was joined before may continue.
+    A limit is for records or for persons. It is also either for one that is added or removed, or
+    for one that is replaced. Each kind of limit is separate; a run must satisfy all limits. If your
+    ledger, or the store of an identity, is missing, it is made. A limit below the epsilon already
+    spent is accepted, and then allows no further run. A run that was joined before may continue.
     """
     from fastlloyd.cli import accounts as shown
     from fastlloyd.cli import ledgers

@@ -103,8 +103,8 @@ def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None
     client is then accepted, whatever it is.
 
     Use this command if an identity signed a wrong position, or if a client lost its store and
-    continues under the same identity. What that client spent before is then in no ledger. The
-    command is refused while a run is open.
+    continues under the same identity. The epsilon that the client spent before is then in no
+    ledger. The command is refused while a run is open.
     """
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import PeerForgotten

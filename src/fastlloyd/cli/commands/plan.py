@@ -207,8 +207,8 @@ def new(
 
 
 def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
-    """Say in plain words what a plan protects, against which parties, and how it was chosen. With
-    --dataset, also say what was spent before.
+    """Explain a plan in plain words: what it protects, against which parties, and how its settings
+    were chosen. With --dataset, also say how much earlier runs on the data set spent.
     """
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.explain import explain as explain_plan
@@ -227,8 +227,8 @@ def digest(
     store: SpentStore = None,
     dataset: SpentOn = None,
 ) -> None:
-    """Print the digest of a plan. All parties compare it before a run. Nothing else is printed to
-    stdout.
+    """Print the digest of a plan, and nothing else, to stdout. All parties compare the digest
+    before a run.
     """
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.errors import OutputError

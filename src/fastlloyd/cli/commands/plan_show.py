@@ -73,7 +73,9 @@ def _of_mechanism(plan: "Plan") -> dict[str, str]:
 
 
 def _of_kind(m: "AnyRun") -> dict[str, str]:
-    """Return the rows of the table that only a clustering has, or only a run for bounds."""
+    """Return the rows of the table that depend on the kind of the plan: rows about a clustering, or
+    rows about a search for bounds.
+    """
     from fastlloyd.mechanisms.facts import Fact
     from fastlloyd.reports.facts import sentence
 

@@ -1,4 +1,6 @@
-"""`fastlloyd recipe new | check | explain | from`: files that lead from columns to features."""
+"""Commands `fastlloyd recipe new`, `check`, `explain` and `from`. A recipe is a file that says how
+columns become features.
+"""
 
 import sys
 from pathlib import Path
@@ -41,7 +43,7 @@ def new(
 ) -> None:
     """Make a recipe for DATA: by questions at a terminal, or as a form to fill in.
 
-    The first 100 rows propose types and layout. No value of a record is written.
+    Types and layout are guessed from the first 100 rows. No value of a record is written.
     """
     from fastlloyd.records.recipe_proposal import look_at
     from fastlloyd.records.recipe_text import TEMPLATE_HEADING
@@ -124,7 +126,7 @@ def explain(recipe: RecipePath) -> None:
 
 
 def from_result(result: ResultPath, out: Printed = None, force: Force = False) -> None:
-    """Write the recipe of a result: its features, and the options of its run."""
+    """Write the recipe of a result: its features, and the options of the run that made it."""
     from fastlloyd.records.recipe_text import TEMPLATE_HEADING
     from fastlloyd.reports.stored_recipe import recipe_of
 

@@ -76,9 +76,8 @@ def serve(
 
 
 def hosted() -> None:
-    """Run the server with the orders on standard input, and end when standard input closes.
-
-    It closes when the process that started this one has ended.
+    """Run the server as the orders on standard input say, and end when standard input closes. It
+    closes when the process that started this one has ended.
     """
     from fastlloyd.cli.hosting import Orders
     from fastlloyd.federation.identity.identity import PrivateIdentity
@@ -166,7 +165,7 @@ def _say_over(n_rounds: int, *, as_json: bool) -> None:
 
 
 def _sight(party: "DurableServer", server: "GrpcServer") -> "Sight":
-    """Return what may be known of a run at its server: names, rounds and bytes."""
+    """Return the view that a server may show of its run: names, rounds and bytes."""
     from fastlloyd.jobs.live import Sight
 
     session, plan, connected = party.session, party.session.plan, server.connected

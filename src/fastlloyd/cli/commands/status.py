@@ -116,8 +116,8 @@ def _show(path: Path, found: dict[str, Any]) -> None:
 
 
 def _waits(run: dict[str, Any]) -> str:
-    """Return a phrase that names the parties for which an open run waits, as far as the store
-    shows.
+    """Return a phrase that names the parties for which an open run waits. The store may not show
+    them all.
     """
     if run["reason"] or run["waits_for"] is None:
         return ""
@@ -136,7 +136,9 @@ def _waits(run: dict[str, Any]) -> str:
 
 
 def _more(run: dict[str, Any]) -> str:
-    """Return why a run ended or, while clients join, the names of the clients that have joined."""
+    """Return the reason why a run ended. While clients join, return the names of the clients that
+    have joined.
+    """
     if run["reason"]:
         return f": {run['reason']}"
     if run["state"] != "joining" or not run["joined"]:

@@ -23,7 +23,9 @@ _GROUPS: Final = {
 
 
 def privacy(run: RunView) -> list[Child]:
-    """Return the section about privacy. When it is printed, it has a page of its own."""
+    """Return the section about privacy. When the page is printed, this section begins on a new
+    sheet.
+    """
     heading = element("h2", run.said("heading_privacy"), id="privacy")
     if not run.has_noise:
         return [heading, element("p", run.said("nothing_protected"), class_="warn")]
