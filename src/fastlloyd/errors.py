@@ -97,7 +97,9 @@ class IdentityError(FastLloydError, ValueError):
 
 
 class BudgetError(FastLloydError, ValueError):
-    """Raised if a privacy parameter is out of range, or if it cannot give a guarantee."""
+    """Raised if a privacy parameter is out of range or cannot give a guarantee. Also raised if a
+    ledger refuses a run: because of a limit, or because of the name of the data set.
+    """
 
     kind = "budget"
 
@@ -118,7 +120,7 @@ class OutputError(FastLloydError, OSError):
 class StateError(FastLloydError):
     """Raised if a store of events cannot be used, or cannot store a step.
 
-    It may be in use, damaged or of an old version.
+    The store may be in use, damaged or of an old version.
     """
 
     kind = "state"
@@ -177,7 +179,7 @@ class EngineError(FastLloydError):
 
 
 class WeakGuaranteeWarning(UserWarning):
-    """Warning that the guarantee holds but says little, because delta is large."""
+    """Warning that the guarantee holds but is weak, because delta or epsilon is large."""
 
 
 class UncountedFitWarning(UserWarning):

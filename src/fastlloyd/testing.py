@@ -61,7 +61,8 @@ class SeededNoise:
 
 
 class InjectedNoise:
-    """NOT PRIVATE. Noise source that returns given arrays, one at each call, for any law and scale.
+    """NOT PRIVATE. Noise source that returns given arrays, one at each call. Law and scale have no
+    effect.
 
     values : int64 arrays, one of shape (size,) for each expected call.
     """
@@ -111,10 +112,11 @@ UNREPEATABLE_CHECKS = {
 def expected_failed_checks(estimator: Any) -> dict[str, str]:
     """Return scikit-learn's checks that noise may fail, each with the reason.
 
-    For an estimator without noise the result is empty. Pass it as the argument of this name to
-    `check_estimator` or `parametrize_with_checks`, both in `sklearn.utils.estimator_checks` (1.6 or
-    later). A check named here may pass by chance, so do not require it to fail (`xfail_strict`).
-    All other checks pass with certainty. scikit-learn skips checks that do not apply to the tag
-    `non_deterministic`. The rest compare types, shapes and messages, or outputs of the same fit.
+    For an estimator without noise the result is empty. Pass the result as the argument
+    `expected_failed_checks` to `check_estimator` or `parametrize_with_checks`, both in
+    `sklearn.utils.estimator_checks` (1.6 or later). A check named here may pass by chance, so do
+    not require it to fail (`xfail_strict`). All other checks pass with certainty. scikit-learn
+    skips checks that do not apply to the tag `non_deterministic`. The rest compare types, shapes
+    and messages, or outputs of the same fit.
     """
     return dict(UNREPEATABLE_CHECKS) if estimator.__sklearn_tags__().non_deterministic else {}

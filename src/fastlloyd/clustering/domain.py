@@ -5,8 +5,9 @@ were used, one record could move all others. Data also become integers here, bef
 In the paper each client's sum is rounded later.
 
 A record is clipped to the bounds, scaled to [-1, 1] in each feature, and rounded half up to a
-multiple of 2**-q. The result depends only on the record and on public settings. So an answer is as
-sensitive to a record as to the record's grid point.
+multiple of 2**-q. The result depends only on the record and on public settings. So a change of one
+record changes exactly one grid point, and the sensitivity of an answer can be computed from grid
+points.
 """
 
 import enum

@@ -1,5 +1,5 @@
-"""Nearest centroid of every record: float32 proposes a centroid, and exact numbers decide if in
-doubt.
+"""Nearest centroid of every record: float32 proposes a centroid. If it may be wrong, exact numbers
+decide.
 
 The score of a record x and a centroid c is |c|^2 - 2 x.c, which orders centroids as distances do.
 In float32 its error is at most e (|x|^2 + |c|^2), and the margin of a record follows from this

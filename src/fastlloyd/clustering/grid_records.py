@@ -2,8 +2,8 @@
 
 Every round of the clustering is one pass. Only one block of many records is in memory at a time, so
 a file may be larger than memory. A value outside the public bounds is clipped and counted, or its
-record is refused. This depends on the record and the bounds only. The count, and the fact or place
-of a refusal, are exact. Only the owner may see them on a screen.
+record is refused. The treatment depends on the record and the bounds only. The count is exact, and
+a refusal and its place reveal an exact fact. Only the owner may see them on a screen.
 """
 
 import enum
@@ -80,7 +80,8 @@ class Rows(Protocol):
 class GridRecords:
     """Grid points of records, in int32 blocks (n_i, n_features). Each iteration is one pass.
 
-    Points are made in each pass. If they are few, they are made in the first pass and kept.
+    If the points are few, they are made in the first pass and kept. Otherwise they are made in each
+    pass.
 
     records : records in original units.
     domain : domain that converts records to points.

@@ -1,4 +1,5 @@
-"""Fast version of `reference.py`, in bounded memory and on all cores, equal bit for bit.
+"""Fast version of `reference.py`, in bounded memory and on all cores. Its results are equal bit for
+bit.
 
 The shapes choose one of three ways to the same integers (measured in docs/results/performance.md):
 
@@ -16,8 +17,9 @@ c_max)^2 < 2**53 (`Domain.saturation`). So they are exact for any order, block s
 threads and machine.
 
 Shapes, centroids and the range in which records *may* lie choose the code path. The records' values
-do not. So every record costs the same, with two exceptions. One is the exact decision of a doubtful
-record (64 at a time with few features). The other is the processor's own timing of bits.
+do not. So every record costs the same, with two exceptions. One is the exact decision about a
+doubtful record (64 at a time with few features). The other is the processor, whose time may depend
+on the bits of the numbers.
 """
 
 import math

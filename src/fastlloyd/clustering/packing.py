@@ -21,11 +21,11 @@ PACKING_BITS = 16  # of the grid on which centroids are packed where that of the
 
 
 class RadiusSearch(enum.Enum):
-    """Search for the packing radius a.
+    """Method of the search for the packing radius `a`.
 
     Departs from the paper: its text says binary search, but its published code only halves the
     radius. Here, random numbers are integers from a public stream, equal on every machine, instead
-    of some library's floats. The radius a = 0 is allowed, so a packing always exists.
+    of some library's floats. The radius 0 is allowed, so a packing always exists.
     """
 
     BISECTION = "bisection"  # the largest feasible a, as the paper's text says
@@ -38,9 +38,9 @@ def initial_centroids(
     """Return the initial centroids of a run, int64 (n_clusters, n_features) in grid units.
 
     They are the result of `sphere_packing` inside the bounds. On a grid of less than 16 bits, the
-    packing is computed with 16 bits and rounded half up. So one seed gives one start on every grid.
-    A packing on the coarse grid would give quite different points. Then a comparison of two grids
-    would in fact compare two starts.
+    packing is computed with 16 bits and rounded half up. So one seed gives the same initial
+    centroids on every grid. A packing on the coarse grid would give quite different points. A
+    comparison of two grids would then in fact compare two sets of initial centroids.
     """
     finer = min(PACKING_BITS, finest_bits(domain.n_features)) - domain.fraction_bits
     if finer <= 0:
@@ -56,12 +56,12 @@ def initial_centroids(
 def sphere_packing(
     half_widths: IntArray, n_clusters: int, seed: PublicSeed, search: RadiusSearch
 ) -> IntArray:
-    """Return points at least a from the walls and 2a from each other, int64 (n_clusters,
-    n_features).
+    """Return points whose distance is at least `a` from the walls and at least `2 * a` from each
+    other, int64 (n_clusters, n_features).
 
-    The search finds the radius a, and always succeeds, because a = 0 is possible. In a feature
-    narrower than a, the points lie in the middle. Only integers and a ChaCha20 stream are used, so
-    the result is the same on every machine.
+    The search finds the radius `a`. It always succeeds, because `a = 0` is possible. If a feature
+    is narrower than `a`, its coordinate of every point is the middle. Only integers and a ChaCha20
+    stream are used, so the result is the same on every machine.
 
     half_widths : half widths B_i of the box [-B_i, B_i] in grid units, int64 (n_features,).
     """

@@ -4,8 +4,9 @@ Independent clients must compute bit-identical centroids on every machine, so no
 a float. Everything in this file is post-processing of noisy answers, and costs no privacy.
 
 Departs from the paper, where centroids are reals. Here they are rounded to the grid. Without
-post-processing they are saturated, so that squared distances stay exact. A floor under noisy counts
-(`min_count`) keeps a centroid in place if a division could move it anywhere.
+post-processing they are saturated, so that squared distances stay exact. If the noisy count of a
+centroid is below `min_count`, the centroid stays in place, because the division could move it
+anywhere.
 """
 
 import enum
@@ -87,8 +88,8 @@ def saturate(points: NDArray[Any], limit: int) -> IntArray:
 
 
 def fold(points: IntArray, half_widths: IntArray) -> IntArray:
-    """Return the points with coordinates reflected at the walls [-B, B]: the identity inside,
-    period 4B.
+    """Return the points with coordinates reflected at the walls -B and B. Coordinates inside do not
+    change. The function has period 4B.
 
     Departs from the paper: its formula has period 2B and would map 0.5 to -0.5.
     """

@@ -1,4 +1,4 @@
-"""Total cost of a list of releases by a second route, which integrates the privacy loss.
+"""Total cost of a list of releases by a second method, which integrates the privacy loss.
 
 `fastlloyd.dp.gdp` plans the noise by a closed formula. The accountant receives the releases and
 never uses that formula. The privacy loss of composed Gaussian releases is L ~ N(mu^2 / 2, mu^2).
@@ -6,8 +6,8 @@ The accountant integrates the hockey-stick divergence (Balle and Wang 2018, theo
 
     delta(epsilon) = E[(1 - e^(epsilon - L))_+]
 
-The tests compare both routes to 1e-9. This route takes up to about half a second, because it is a
-check and not a planning tool.
+The tests check that both methods agree to 1e-9. This method takes up to about half a second,
+because it is a check and not a planning tool.
 """
 
 import math

@@ -10,8 +10,8 @@ Wang (2018), theorem 8.
 
 In float64 the two terms cancel. A search in float64 (the paper uses Balle and Wang's Algorithm 1)
 often returns a mu that exceeds the target. Departs from the paper: here the curve has 50 correct
-digits. Only the result becomes a float. It is rounded to the private side: delta and epsilon up, mu
-down. Float64 only gives first guesses (`guesses.py`).
+digits. Only the result becomes a float. It is rounded so that the guarantee still holds: delta and
+epsilon up, mu down. Float64 only gives first guesses (`guesses.py`).
 """
 
 import math
@@ -186,9 +186,10 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
 
 
 def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float) -> float:
-    """Return a guess of a, as `guesses.near` does, from the exact curve.
+    """Return an approximation of the a at which the exact curve equals `delta`, as `guesses.near`
+    does in float64.
 
-    along : function that returns the pair (mu, epsilon) for an a.
+    along : function that returns the pair (mu, epsilon) for a given a.
     """
 
     def excess(a: float) -> float:

@@ -16,11 +16,12 @@ _LEAST = 2.0**-20
 
 
 def near(mu_at: Callable[[float], float], delta: float) -> float:
-    """Return an approximation of the number a = mu/2 - epsilon/mu at which the curve is `delta`.
+    """Return an approximation of a, at which a mu-GDP release has exactly this delta. Here a = mu/2
+    - epsilon/mu.
 
     Returns NaN if float64 has too few digits.
 
-    mu_at : function that returns mu for an a.
+    mu_at : function that returns mu for a given a.
     """
     target = math.log(delta) - math.log1p(-delta)
 
@@ -32,7 +33,7 @@ def near(mu_at: Callable[[float], float], delta: float) -> float:
 
 
 def starts(delta: float) -> tuple[float, float]:
-    """Return two values of a from which a search for `delta` begins.
+    """Return two values of a = mu/2 - epsilon/mu, from which a search for `delta` begins.
 
     The curve is about Phi(a), and either tail of Phi(a) is at most e^(-a^2/2).
     """
@@ -42,7 +43,7 @@ def starts(delta: float) -> tuple[float, float]:
 
 
 def log_odds(a: float, mu: float) -> float:
-    """Return log(delta / (1 - delta)), or NaN if too few digits remain.
+    """Return log(delta / (1 - delta)) for the delta at a and mu, or NaN if too few digits remain.
 
     In either tail it is nearly a parabola of a. With phi(a) = e^epsilon phi(a - mu), delta is
     phi(a) (M(-a) - M(mu - a)), and 1 - delta is phi(a) (M(a) + M(mu - a)), where M(x) = Phi(-x) /

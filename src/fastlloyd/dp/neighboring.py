@@ -14,8 +14,8 @@ MAX_CLIENTS = 10_000
 class NeighboringRelation(enum.Enum):
     """Relation between two data sets whose releases must be hard to distinguish.
 
-    One record is added, removed or replaced. If a mechanism protects persons, it is one person with
-    all records.
+    One record is added, removed or replaced. If a mechanism protects persons, all records of one
+    person are.
 
     ADD_OR_REMOVE_ONE : one data set is the other plus one record. The guarantee covers the number
         of records, too.
@@ -32,7 +32,7 @@ class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     """Neighbouring relation and unit for which privacy losses are added up, or limited.
 
     relation : neighbouring relation.
-    unit : None for one record, otherwise a word such as "patient" for one person with all records.
+    unit : None for one record, otherwise a word such as "patient" for all records of one person.
     max_clients : largest number of organisations that may have the person's records (c*).
     """
 

@@ -33,7 +33,7 @@ class Law:
     """Distribution of negative numbers whose density f rises towards 0.
 
     cdf, density : functions that enclose 2^bits times F, or f, between two integers.
-    guess : function that returns an approximate quantile. No proof depends on it.
+    guess : function that returns an approximate quantile. No proof depends on this function.
     slope : the function -f'/f, as coefficients of 1 and z.
     top : the distribution is defined only for words below 2^top.
     """

@@ -1,9 +1,9 @@
 """Refusal of noise that can be repeated, because it protects no record.
 
-`testing.repeatable_noise` permits it. Sessions, when they are made, and `central.cluster` check
-this before they add noise. The permission belongs to a context, so other threads do not have it.
-Copies of the context, as in tasks and `asyncio.to_thread`, also have the permission, but only until
-the `with` ends.
+`testing.repeatable_noise` permits such noise. Sessions check the permission when they are made, and
+`central.cluster` checks it before it adds noise. The permission belongs to a context, so other
+threads do not have it. Copies of the context, as in tasks and `asyncio.to_thread`, also have the
+permission, but only until the `with` ends.
 """
 
 from contextvars import ContextVar
@@ -14,9 +14,10 @@ from fastlloyd.errors import LocalProtocolError
 
 
 class Permission:
-    """Permission that `testing.repeatable_noise` gives, and withdraws at the end of its `with`.
+    """Permission that `testing.repeatable_noise` gives, and withdraws at the end of its `with`
+    block.
 
-    holds : whether the permission is still given.
+    holds : whether the permission still holds.
     """
 
     __slots__ = ("holds",)

@@ -105,7 +105,7 @@ _OF_ONE_FIT = "labels_", "_split", "noisy_loss_", "noisy_loss_std_", "privacy_sp
 
 
 class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMixin, Predicting):
-    """Base class of all estimators of private k-means. A subclass names its algorithm and adds
+    """Base class of all estimators of private k-means. A subclass states its algorithm and adds
     parameters.
     """
 
@@ -201,8 +201,7 @@ class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMix
         title: str | None = None,
         names: Mapping[int, str] | None = None,
     ) -> Figure:
-        """Return a matplotlib Figure of the noisy centroids, with bars or ellipses for their
-        errors.
+        """Return a matplotlib Figure of the noisy centroids, with error bars or ellipses.
 
         A notebook shows the figure, and `savefig` saves it. It is the picture that the commands
         write.
@@ -294,9 +293,7 @@ class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMix
         return self
 
     def _fit(self, X: Any, groups: Any) -> list[Warning]:
-        """Fit this new copy of the estimator, and return the warnings that the caller
-        must issue.
-        """
+        """Fit this new copy of the estimator. Return the warnings that the caller must issue."""
         stated = self._stated()
         check_numbers(vars(stated))
         account = account_of(stated.dataset, self.__dict__.get(BELONGS_TO, NOT_KNOWN), self._name)
@@ -436,5 +433,5 @@ class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMix
 
 
 def plain(value: Fraction) -> float | Fraction:
-    """Return the number as a float if a float equals it, and unchanged otherwise."""
+    """Return the number as a float if some float equals it, otherwise unchanged."""
     return float(value) if Fraction(float(value)) == value else value

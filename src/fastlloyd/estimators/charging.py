@@ -39,7 +39,7 @@ NOT_KNOWN: Final = "not known"
 
 
 class Nowhere(NamedTuple):
-    """Mark of an estimator that was in no block when it was copied or pickled.
+    """Mark of an estimator that was outside all blocks when it was copied or pickled.
 
     process : id of the process that read the copy or pickle. A process that was forked from this
         process may be in a block.
@@ -123,26 +123,26 @@ def dataset(
     does.
 
     name : name of the data set in the ledger.
-    rows_are : person that each record stands for, such as "patient". Each record must contain
-        everything about one person. Limits for patients then apply to the fits.
+    rows_are : kind of person, such as "patient", if each record contains everything about one
+        person. Limits for patients then apply to the fits.
     new : confirm that no run on these records was ever counted, so the ledger does not know the
         data set. The ledger is made if it is missing.
-    new_unit : confirm that the data set was until now counted for another kind of person, and start
-        a new sum.
+    new_unit : confirm that earlier runs on this data set protected another kind of person. What is
+        spent for this kind is then counted separately.
     ledger : file of the ledger. None takes the file that the variable FASTLLOYD_LEDGER names, or
         else the file in the user's state folder.
 
-    While the block is open, fits in all threads of this process belong to it. A fit in another
-    thread that names another data set does not belong to the block. In the block's own thread such
-    a fit is refused. If several blocks are open, a fit outside all of them in its own thread is
-    refused.
+    While the block is open, fits in all threads of this process belong to it. A fit that names
+    another data set is refused in the block's own thread. In another thread, such a fit does not
+    belong to the block. If several blocks are open, and a thread is inside none of them, a fit in
+    this thread is refused.
 
     An estimator that is made, cloned, copied or pickled inside the block belongs to it permanently,
     also in a worker process (`n_jobs`). On a machine without this ledger, such an estimator is
     refused. An estimator that a worker process makes must name its data set.
 
-    Collect the results inside the block, too. Work that is handed over inside and carried out after
-    the block may not be counted. `@dataset(...)` is for functions that return when their work is
+    Collect the results inside the block, too. Work that is submitted inside the block and carried
+    out after it may not be counted. `@dataset(...)` is for functions that return when their work is
     done; for generators and coroutines it raises TypeError.
 
     Raises BudgetError if the ledger does not know the name, or if `new` is set and the ledger knows
@@ -238,7 +238,8 @@ def passed_on(account: BudgetAccount | Nowhere | str) -> BudgetAccount | str | N
 
     account : account of the original, or a mark.
 
-    Returns None if the copy belongs to no block, and NOT_KNOWN if this cannot be found out.
+    Returns None if the copy belongs to no block, and NOT_KNOWN if it is unknown whether it belongs
+    to one.
     """
     if (inside := made_inside()) is not None:
         return inside
@@ -252,7 +253,7 @@ def passed_on(account: BudgetAccount | Nowhere | str) -> BudgetAccount | str | N
 
 
 def _is_nowhere(account: BudgetAccount | Nowhere | str) -> bool:
-    """Return whether `account` marks an estimator that this process read and that is in
+    """Return whether `account` is the mark of an estimator that this process read, and that is in
     no block.
     """
     return isinstance(account, Nowhere) and account.process == os.getpid()
@@ -267,8 +268,8 @@ def account_of(
     carried : account that the estimator belongs to, or a mark.
     by : name of the estimator.
 
-    Raises BudgetError if the fit is inside a block and names another data set, or if its block
-    cannot be found out.
+    Raises BudgetError if the fit is inside a block and names another data set, or if it is unknown
+    to which block the fit belongs.
     """
     found = _found(name, carried)
     return None if found is None else found._replace(by=by)
@@ -280,8 +281,8 @@ def _found(name: str | None, account: BudgetAccount | Nowhere | str) -> BudgetAc
     name : data set that the estimator's parameters name, or None.
     account : account that the estimator belongs to, or a mark.
 
-    Raises BudgetError if the fit is inside a block and names another data set, or if its block
-    cannot be found out.
+    Raises BudgetError if the fit is inside a block and names another data set, or if it is unknown
+    to which block the fit belongs.
     """
     inside = made_inside()
     if name is not None:

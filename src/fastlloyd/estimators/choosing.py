@@ -35,7 +35,7 @@ from fastlloyd.records.bounds import given_bounds
 
 
 class Choosing(BaseEstimator):
-    """Base class with the choices that the parameters of an estimator state."""
+    """Base class of estimators. It converts an estimator's parameters to the choices of a job."""
 
     _algorithm: ClassVar[AnyAlgorithm]
 

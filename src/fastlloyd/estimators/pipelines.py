@@ -24,7 +24,7 @@ _NONE: Final[frozenset[int]] = frozenset()
 
 
 def check_private_pipeline(pipeline: Any) -> list[str]:
-    """Name the steps before a private estimator that were fitted to its records.
+    """Return the names of the steps before a private estimator that were fitted to its records.
 
     The guarantee of an estimator covers this estimator alone. A scaler, an imputer or an encoder
     that was fitted to the same records passes on exact facts about them, without noise.
@@ -34,16 +34,16 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
     inside a step are checked in the same way: other steps, also in lists, and the object of a bound
     method. A step is also named if it was fitted to other records.
 
-    The list can accuse a step, but it cannot clear one. A step may be named although its attributes
-    follow from its parameters, such as an encoder with stated categories. Other exact facts leave
-    no trace: a function that computes from all records, a parameter that a fit overwrites, and
-    bounds, ids or parameters that were computed from the records earlier.
+    The list may have too many steps, or too few. A step may be named although its attributes follow
+    from its parameters, such as an encoder with stated categories. Other exact facts leave no
+    trace: a function that computes from all records, a parameter that a fit overwrites, and bounds,
+    ids or parameters that were computed from the records earlier.
 
     Parameters
     ----------
-    pipeline : Pipeline, or another estimator that contains an estimator of this package
-        The pipeline must be fitted. Nested pipelines, ColumnTransformer, FeatureUnion, searches
-        such as GridSearchCV, and objects inside other steps are checked, too.
+    pipeline : Pipeline, or another estimator that contains an estimator of this package The
+        pipeline must be fitted. Nested pipelines, ColumnTransformer, FeatureUnion, searches such as
+        GridSearchCV, and objects inside other steps are checked, too.
 
     Returns
     -------
@@ -62,8 +62,7 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
     Examples
     --------
     >>> pipeline = make_pipeline(StandardScaler(), MomentLloyd(3, bounds=(-3, 3), n_records=200))
-    >>> check_private_pipeline(pipeline.fit(X))  # doctest: +SKIP
-    ['standardscaler']
+    >>> check_private_pipeline(pipeline.fit(X))  # doctest: +SKIP ['standardscaler']
     """
     if not _holds_ours(pipeline):
         raise DataError(
@@ -147,8 +146,8 @@ def _is_of_a_fit(name: str, step: Any) -> bool:
 
 
 def _passed_on(value: Any) -> Iterator[Any]:
-    """Yield the objects inside a collection, a bound method, a partial function or a nested
-    function.
+    """Yield the objects that a collection, a bound method, a partial function or a nested function
+    contains.
     """
     if isinstance(value, dict):
         yield from value.values()

@@ -95,13 +95,16 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 def outside_of(recipe: Recipe | None) -> str:
-    """Return the treatment of values outside the bounds that a recipe states, or the default."""
+    """Return the treatment of values outside the bounds: the treatment that a recipe states, or the
+    default.
+    """
     default = Outside.CLIP.value
     return default if recipe is None else str(recipe.privacy.get("outside", default))
 
 
 def using_of(recipe: Any, domain: Domain | None = None) -> Using | None:
-    """Return the features of a recipe and where their columns are, or None without a recipe.
+    """Return the features of a recipe, with the names of their columns. Return None without a
+    recipe.
 
     domain : domain of a fit, whose features are then used, or None before a fit.
     """
@@ -114,8 +117,8 @@ def using_of(recipe: Any, domain: Domain | None = None) -> Using | None:
 def groups_of(X: Any, using: Using, *, is_person: bool) -> Any:
     """Return the column of a table with the id of each row's person, or None if none is needed.
 
-    is_person : whether persons are protected. Their ids are also needed if the recipe puts the rows
-        of a person together.
+    is_person : whether persons are protected. Ids are also needed if the recipe makes one record of
+        all rows of a person.
 
     Raises DataError if the table lacks the column, and PlanError if the recipe does not name it.
     """
@@ -147,10 +150,10 @@ def raw_records(X: Any, using: Using, groups: Any = None) -> FrameRecords:
 
 
 class RawTable:
-    """Raw table, whose records a request opens.
+    """Raw table, which a request opens as the records of a recipe.
 
     X, groups : as in `raw_records`.
-    using : features of the recipe, and where their columns are.
+    using : features of the recipe, with the names of their columns.
     """
 
     def __init__(self, X: Any, using: Using, groups: Any) -> None:
@@ -158,19 +161,21 @@ class RawTable:
         self._rows: FrameRecords | None = None
 
     def open(self) -> TableSource:
-        """Return the records of the recipe. Raises DataError."""
+        """Return the records that the recipe makes of the table. Raises DataError."""
         return self.open_as(self._using.features)
 
     def open_as(self, features: tuple[Feature, ...]) -> TableSource:
-        """Return the records by other features of the recipe. Raises DataError."""
+        """Return the records, made with `features` in place of the recipe's own features. Raises
+        DataError.
+        """
         using = replace(self._using, features=features)
         self._rows = rows = raw_records(self._X, using, self._groups)
         source = ArrayRecords(rows.values, rows.columns, rows.ids, refuse_not_finite, rows.place)
         return TableSource(source, drops_records=using.drops_records)
 
     def by_row(self, values: NDArray[Any], gone: Any) -> NDArray[Any]:
-        """Return the value of each row's record, as `FrameRecords.by_row` does for the records
-        opened last.
+        """Return, for each row of the table, the value of its record, as `FrameRecords.by_row`
+        does. The records are those that were opened last.
         """
         if self._rows is None:
             raise AssertionError("no records were opened")
@@ -180,7 +185,7 @@ class RawTable:
 def in_memory(X: Any) -> Any:
     """Return a table in memory, which can be read more than once.
 
-    Raises DataError for a table elsewhere, and TypeError for a sparse one.
+    Raises DataError for a table that is not in memory, and TypeError for a sparse one.
     """
     refuse_collection(X)
     refuse_lazy_frame(X)

@@ -35,7 +35,7 @@ HEIGHT = 620  # pixels of the cards in a notebook
 
 
 class Showing(BaseEstimator):
-    """Part of an estimator that shows what a fit found."""
+    """Part of an estimator that shows the clusters that a fit found."""
 
     def summary(self) -> Any:
         """Return a table with a row for each cluster, in the units of the columns.
@@ -55,7 +55,7 @@ class Showing(BaseEstimator):
         return f"{drawn}{self._cards()}" if is_fitted(self) else drawn
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """Return what a notebook shows."""
+        """Return the representations of the estimator that a notebook can show."""
         shown: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in shown:
             shown["text/html"] = self._repr_html_inner()
@@ -85,7 +85,9 @@ class Showing(BaseEstimator):
         )
 
     def _cards(self) -> Markup:
-        """Return the cards of the clusters, in a frame that no style of the notebook reaches."""
+        """Return the cards of the clusters, in an HTML frame that the notebook's styles do not
+        affect.
+        """
         m, plan = self.mechanism_, self._plan
         view = View(
             run=RunView(mechanism=m, plan=plan, privacy=self.privacy_spent_, rounds=[], files=()),
@@ -131,7 +133,8 @@ def _columns(domain: Domain, clusters: Sequence[Cluster]) -> dict[str, list[Any]
 
 
 def _as_frame(columns: dict[str, list[Any]]) -> Any:
-    """Return columns as a data frame of pandas or Polars, or as they are."""
+    """Return the columns as a data frame of pandas or Polars, or unchanged if neither is installed.
+    """
     for package in ("pandas", "polars"):
         if find_spec(package) is not None:
             return import_module(package).DataFrame(columns)

@@ -91,8 +91,8 @@ class EstimatorState(BaseEstimator):
 
     @cached_property
     def _split(self) -> Split:
-        """Numbers of groups that the noisy votes show: in the clearest split, and in the finer
-        one.
+        """Numbers of groups in the clearest split and in the finer split, which the noisy votes
+        show (`suggestion.py`).
         """
         m = self.mechanism_
         return clearest_split(self._votes, m.n_clusters, m.seed) or Split()
@@ -103,7 +103,7 @@ class EstimatorState(BaseEstimator):
 
         The state names no class, because classes may move. The settings become the text of
         `mechanism.toml`, the recipe becomes the text of a recipe file, and the privacy statement
-        becomes a dict. Instead of the noisy votes, it contains how many groups they show.
+        becomes a dict. Instead of the noisy votes, it contains the number of groups that they show.
         """
         state: dict[str, Any] = {
             name: value
@@ -158,7 +158,8 @@ class EstimatorState(BaseEstimator):
 
 
 def hidden(first: FirstStage | None) -> list[str]:
-    """Return a list with a warning about the features whose bounds noise hides, or an empty list.
+    """Return a list with a warning about the features whose bounds were not found because of the
+    noise, or an empty list.
 
     first : first stage of a fit, which found bounds, or None.
     """

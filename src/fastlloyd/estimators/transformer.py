@@ -21,24 +21,22 @@ from fastlloyd.records.recipe.rows import Using
 class RecipeTransformer(TransformerMixin, BaseEstimator):
     """Features of a recipe, for pipelines of scikit-learn.
 
-    Each row has features that depend on this row and the recipe alone. So a fit learns nothing from
-    the records and spends no privacy budget. A feature of weight w lies between -w and w: its
-    bounds become these two numbers. Give bounds=(-1, 1) to the estimator after this transformer.
-    Its grid is then the same as with the recipe. But its noise is made for ranges from -1 to 1. So
-    if weights are below 1, the parameter `recipe` of the estimator gives less noise.
+    The features of a row depend on this row and the recipe alone. So a fit learns nothing from the
+    records and spends no privacy budget. A feature of weight w is between -w and w: its bounds
+    become these two numbers. Give bounds=(-1, 1) to the estimator after this transformer. The
+    estimator's grid is then the same as with the recipe. But the noise is made for ranges from -1
+    to 1. So if weights are below 1, the parameter `recipe` of the estimator gives less noise.
 
     Parameters
     ----------
-    recipe : Recipe
-        Recipe without per_person, because each row of the table becomes one row of features. A row
-        that is dropped because of a missing cell has NaN.
+    recipe : Recipe Recipe without per_person, because each row of the table becomes one row of
+        features. A row that is dropped because of a missing cell has NaN.
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of columns that the recipe reads.
-    feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
-        Names of the columns that the recipe reads.
+    n_features_in_ : int Number of columns that the recipe reads.
+    feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names Names of the
+        columns that the recipe reads.
     """
 
     def __init__(self, recipe: Recipe | None = None) -> None:

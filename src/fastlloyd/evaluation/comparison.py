@@ -56,8 +56,9 @@ def lloyd(m: Mechanism, X: Iterable[GridArray], beside: IntArray | None = None) 
     """Return Lloyd's clustering without noise, from the initial centroids of m. NOT PRIVATE.
 
     X : blocks of grid points (n_i, n_features).
-    beside : centroids of another clustering, int64 (n_clusters, n_features), grid units. Clusters
-        are then in the order of those that they match. None keeps their own order.
+    beside : centroids of another clustering, int64 (n_clusters, n_features), grid units. Each
+        cluster then gets the position of the centroid that it matches. None keeps the clusters' own
+        order.
     """
     settings = Settings(
         algorithm=LLOYD,

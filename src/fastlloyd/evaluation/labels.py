@@ -84,7 +84,7 @@ def record_blocks(
     No record is left out. With `Missing.DROP`, a missing cell is NaN.
 
     recipe : recipe whose features the columns are, or None. It says what a missing cell means. If
-        it puts the rows of a person together, each row gets the features of its person.
+        it makes one record of all rows of a person, each row gets the features of its person.
     unit : name of the column of the ids, or None.
 
     Raises DataError if the file cannot be read, a column is missing, or a cell is refused.

@@ -1,7 +1,7 @@
 """Measures of the quality of a clustering, computed from the records: arrays in, float out.
 
-The measures are those of centroids: WCSS, NICV, empty clusters, matched centroids. Measures of
-partitions are in the lab, `fastlloyd_lab.partitions`.
+The measures are about centroids: WCSS, NICV, empty clusters, matched centroids. Measures of
+partitions are in `fastlloyd_lab.partitions`.
 
 Every measure is exact on raw data and NEVER private: its result depends on single records without
 noise. So show a measure only to people who may see the records themselves. For this reason
@@ -105,9 +105,9 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
 def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatArray]:
     """Yield the squared distances of all centroids from a block of records, (n_clusters, n_block).
 
-    No temporary array exceeds _BLOCK_CELLS cells (or one record and all centroids), whatever
-    n_records is [W32]. SciPy adds up squared differences. The expanded form |x|^2 - 2 xc + |c|^2
-    would break ties and lose small distances by cancellation.
+    No temporary array exceeds _BLOCK_CELLS cells (or one record and all centroids), for any
+    n_records. SciPy adds up squared differences. The expanded form |x|^2 - 2 xc + |c|^2 would break
+    ties and lose small distances by cancellation.
     """
     from scipy.spatial.distance import cdist
 

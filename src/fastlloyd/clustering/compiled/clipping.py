@@ -44,7 +44,8 @@ def clip_offsets(
     A coordinate is x = |z_i| units / length, rounded down, with the sign of z_i. The code computes
     the product of |z_i| and a factor that is slightly too large and the same for all i. The product
     is between x and x (1 + 2**-47), and no integer other than x is between them (lemma 4 of
-    docs/proofs/clipped-queries.md). Root, quotient and product are rounded as they are written.
+    docs/proofs/clipped-queries.md). The compiler keeps the order in which root, quotient and
+    product are computed and rounded.
     """
     d, more_than_units = len(XT), units * (1.0 + 2.0**-48)
     offsets, scratch, longest = np.empty((d, ROWS)), np.empty((2, ROWS)), np.zeros(ROWS)

@@ -3,8 +3,8 @@
 Records are processed feature by feature in blocks that stay in the cache. So the compiler turns
 every loop over records into vector instructions. A block is a whole number of vectors long, so no
 record is processed singly. All numbers are integers below 2**53 in float64. Sums and products are
-exact in any order, so no result depends on how the compiler arranges them ("reassoc" and "contract"
-change nothing).
+exact in any order, so the result does not depend on the order that the compiler chooses (its
+options "reassoc" and "contract").
 
 Centroids are in groups of L, a power of two. The key of a record x and a centroid c orders the
 centroids of a group by distance and then by index:
@@ -12,7 +12,7 @@ centroids of a group by distance and then by index:
     key = L (|c|^2 - 2 x.c) + index of c in its group.
 
 The smallest key is that of the nearest centroid (ties: lowest index), and its low digits are the
-label. The rest of the key is the score. Between two groups, the later one wins only if its score is
+label. The rest of the key is the score. Of two groups, the later one is chosen only if its score is
 smaller. L follows from the centroids and from the range in which records *may* lie, so that every
 key is exact (`group_size`). So the code treats all records in the same way.
 """
@@ -90,7 +90,7 @@ def feature_labels(
     XT : records feature by feature, (d, n), processed in blocks of `rows` records.
     L : result of `group_size`.
     labels : output, (stop - start,).
-    width : tuple of length `columns(d)`.
+    width : tuple of length `columns(d)`, from which the compiler knows the number of features.
     """
     A, constants, group = feature_keys(centroids, L)
     block, scratch = np.zeros((A.shape[1], whole(rows))), np.empty((4, whole(rows)))
@@ -330,7 +330,7 @@ def _labels_within(
     """Set each label from the smallest key of its record, or to k for a record beyond the radius.
 
     A record out of range, which no caller should pass, has an arbitrary label. No label exceeds k,
-    because labels decide where other code writes.
+    because other code uses labels as positions at which it writes.
     """
     share, beyond, last = 1.0 / L, float(k), k - 1.0  # exact: L is a power of two
     for r in range(m):

@@ -124,7 +124,7 @@ def _grouped(points: IntArray, error: float) -> tuple[Any, Any, FloatArray, Floa
 
 @helper
 def _keep_two(least: Any, g: np.int32, best: Any, second: Any, found: Labels, m: int) -> None:
-    """Update the two smallest scores of each record with the scores of group g."""
+    """Update the two smallest scores of each record with its scores in group g."""
     for r in range(whole(m)):
         score = least[r]
         second[r] = min(second[r], max(best[r], score))

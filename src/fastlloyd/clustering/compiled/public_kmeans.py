@@ -349,9 +349,10 @@ def _doubt(length: float, farthest: float, r: int) -> float:
 
 @helper
 def _farthest(keys: FloatArray) -> float:
-    """Return the largest |c|^2 of a centroid, or a bound of underflow if that is larger.
+    """Return the largest |c|^2 of a centroid, but at least a small number below which results could
+    underflow.
 
-    Products of a far point with a tiny c are still large.
+    Even if c is tiny, its product with a far point may be large.
     """
     largest = _UNDERFLOW
     for c in range(len(keys)):

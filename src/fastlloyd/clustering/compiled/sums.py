@@ -184,7 +184,8 @@ def _two_by_four(
 def plane_statistics(
     XT: Points, start: int, stop: int, centroids: IntArray, L: float, squared_radius: float
 ) -> IntArray:
-    """Return sums and counts of the records of XT[:, start:stop] within the radius, int64 (k, 3).
+    """Return, for each cluster, the sums of two features and the number of records within the
+    radius, int64 (k, 3). The records are XT[:, start:stop].
 
     The last column has the counts. The sums are of the records themselves, not of offsets.
 
