@@ -71,12 +71,12 @@ def silhouette(
 ) -> float:
     """Return the mean silhouette (Rousseeuw 1987), from -1 to 1. Higher is better.
 
-    The silhouette of a record is (b - a) / max(a, b). a is its mean distance from the others of its
-    cluster, and b its mean distance from the records of the nearest other cluster. It is 0 for a
-    record alone in its cluster. The mean is -1, by convention, if all records are in one cluster.
-    Time is O(n_records^2), so pass a `sample` of X if there are many records. The mean then covers
-    the records of the sample, compared with each other. Exact, so NEVER private. Shapes and errors
-    are those of `assign`.
+    The silhouette of a record is (b - a) / max(a, b). Here a is its mean distance from the other
+    records of its cluster, and b its mean distance from the records of the nearest other cluster.
+    The silhouette of a record that is alone in its cluster is 0. The mean is -1, by convention, if
+    all records are in one cluster. Time is O(n_records^2), so pass a `sample` of X if there are
+    many records. The mean then covers the records of the sample, compared with each other. Exact,
+    so NEVER private. Shapes and errors are those of `assign`.
     """
     from sklearn.metrics import silhouette_score
 
@@ -121,8 +121,8 @@ def calinski_harabasz(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 
     It is B / (k - 1) divided by W / (n - k). B and W are the sums of squares between and within the
     k occupied clusters, about the means of their records. The index is 0 if all records are in one
-    cluster. It is infinite if there are several, and each is a single point. Exact, so NEVER
-    private. Shapes and errors are those of `assign`.
+    cluster. It is infinite if there are several clusters, and each is a single point. Exact, so
+    NEVER private. Shapes and errors are those of `assign`.
     """
     from sklearn.metrics import calinski_harabasz_score
 
@@ -140,8 +140,8 @@ def dunn(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 
     It is the smallest distance between records of different clusters, divided by the largest
     distance between records of the same cluster. It is 0 if all records are in one cluster. It is
-    infinite if there are several, and each is a single point. It takes time O(n_records^2) and
-    bounded memory. Exact, so NEVER private. Shapes and errors are those of `assign`.
+    infinite if there are several clusters, and each is a single point. It takes time O(n_records^2)
+    and bounded memory. Exact, so NEVER private. Shapes and errors are those of `assign`.
     """
     from scipy.spatial.distance import cdist
 

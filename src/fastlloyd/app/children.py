@@ -190,7 +190,8 @@ class ChildRuns:
             self._ended.pop(name, None)
 
     def _may_come(self, name: str, request: Path) -> bool:
-        """Return whether a child that does not have the lock on the request yet may still take it.
+        """Return whether a child that does not have the lock on the request yet may still take
+        it.
         """
         if (child := self._children.get(name)) is not None:
             return child.poll() is None

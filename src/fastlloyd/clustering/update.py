@@ -4,9 +4,8 @@ Independent clients must compute bit-identical centroids on every machine, so no
 a float. Everything in this file is post-processing of noisy answers, and costs no privacy.
 
 Departs from the paper, where centroids are reals. Here they are rounded to the grid. Without
-post-processing they are saturated, so that squared distances stay exact. If the noisy count of a
-centroid is below `min_count`, the centroid stays in place, because the division could move it
-anywhere.
+post-processing they are saturated, so that squared distances stay exact. A centroid with a noisy
+count below `min_count` stays in place, because a division could move it anywhere.
 """
 
 import enum

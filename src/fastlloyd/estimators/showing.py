@@ -133,7 +133,8 @@ def _columns(domain: Domain, clusters: Sequence[Cluster]) -> dict[str, list[Any]
 
 
 def _as_frame(columns: dict[str, list[Any]]) -> Any:
-    """Return the columns as a data frame of pandas or Polars, or unchanged if neither is installed.
+    """Return the columns as a data frame of pandas or Polars, or unchanged if neither is
+    installed.
     """
     for package in ("pandas", "polars"):
         if find_spec(package) is not None:

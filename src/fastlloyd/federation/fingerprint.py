@@ -163,7 +163,8 @@ class RecordsHash:
         self.add_sums(self.lanes(block), len(block))
 
     def add_sums(self, sums: Words, n: int) -> None:
-        """Add `n` records, given the sums of their lanes (`Lanes`), which were computed elsewhere.
+        """Add `n` records, given the sums of their lanes (`Lanes`), which were computed
+        elsewhere.
         """
         self._sums += sums
         self._n += n

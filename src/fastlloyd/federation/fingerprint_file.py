@@ -231,7 +231,8 @@ class FingerprintFile:
             return file.read(MAX_BYTES + 1)
 
     def check(self) -> Fingerprints | None:
-        """Return the content as `read` does. Raises StateError also if the file cannot be written.
+        """Return the content as `read` does. Raises StateError also if the file cannot be
+        written.
         """
         folder = self.path.parent
         if not folder.is_dir():

@@ -1,4 +1,5 @@
-"""Columns of Arrow data, read as they are: numbers, text, categories of numbers or text, and dates.
+"""Columns of Arrow data, read as they are: numbers, text, categories of numbers or text, and
+dates.
 """
 
 from __future__ import annotations

@@ -121,7 +121,8 @@ class IntegerIds(Ids):
         return IntegerIds(self._numbers[which], self._gaps[which])
 
     def cut(self, start: int, stop: int) -> IntegerIds:
-        """Return the ids at the positions `start` to `stop` - 1, with their marks for missing ids.
+        """Return the ids at the positions `start` to `stop` - 1, with their marks for missing
+        ids.
         """
         return IntegerIds(self._numbers[start:stop], self._gaps[start:stop])
 

@@ -81,6 +81,7 @@ def largest_bar(domain: Domain | None, wanted: Mapping[str, float]) -> float:
 
 
 def _halves(domain: Domain, bar: float) -> list[float]:
-    """Return half of the interval of each feature, in the units in which the feature is clustered.
+    """Return half of the interval of each feature, in the units in which the feature is
+    clustered.
     """
     return [2 * bar * 2**domain.fraction_bits * unit for unit in domain.units.tolist()]

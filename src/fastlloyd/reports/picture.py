@@ -102,7 +102,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> BoolArray:
-        """Bool (n_clusters,). True if the standard errors of the centroid are known and reliable.
+        """Bool (n_clusters,). True if the standard errors of the centroid are known and
+        reliable.
         """
         known = np.asarray(np.isfinite(self.errors).all(axis=1))
         return known if self.settled is None else np.asarray(known & self.settled)

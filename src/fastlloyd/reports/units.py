@@ -85,7 +85,8 @@ class Units:
         return abs(difference)
 
     def difference(self, size: float) -> float:
-        """Return the difference of two clustered numbers for which `Units.size` returns this size.
+        """Return the difference of two clustered numbers for which `Units.size` returns this
+        size.
         """
         return size
 

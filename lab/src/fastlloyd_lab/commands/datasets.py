@@ -26,8 +26,8 @@ _NOWHERE = "to be fetched"
 
 
 def list_sets(json: Json = False) -> None:
-    """List the named sets, whether and where each is on this machine, and the families of generated
-    sets. Nothing is downloaded.
+    """List the named sets and the families of generated sets. For each named set, say whether it is
+    on this machine, and where. Nothing is downloaded.
     """
     from fastlloyd_lab.datasets import names, synthetic
 
@@ -91,7 +91,8 @@ def fetch(names: Names, json: Json = False) -> None:
 
 
 def _needs_no_fetching(name: str) -> str:
-    """Return why a set outside the catalogue needs no download, or "" for a set of the catalogue.
+    """Return the reason why a set outside the catalogue needs no download, or "" for a set of the
+    catalogue.
 
     Raises DataError for an unknown name.
     """
@@ -142,8 +143,8 @@ def _public(entry: "DataSet") -> dict[str, Any]:
 
 
 def _lines(said: dict[str, Any]) -> list[str]:
-    """Return the findings of `show`, one per line. Lines are not broken, so digests and addresses
-    can be copied.
+    """Return the facts about a set that `show` prints, one per line. Lines are not broken, so
+    digests and addresses can be copied.
     """
     size = (
         f"{said['n_records']:,} records of {said['n_features']} features; usually"

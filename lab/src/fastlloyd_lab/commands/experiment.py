@@ -200,7 +200,7 @@ def _summaries(folder: Path, *, pooled: bool = False) -> "Summaries":
 
 
 def _end(refused: list[str]) -> None:
-    """Print the requested figures that could not be drawn."""
+    """Print the requested figures that could not be drawn, with the reasons."""
     for why in refused:
         typer.echo(f"Not drawn: {why}", err=True)
     if refused:
@@ -208,7 +208,7 @@ def _end(refused: list[str]) -> None:
 
 
 def _note(summaries: "Summaries") -> None:
-    """Print notes about the rows of the folder that no figure or table includes."""
+    """Print notes about rows of the folder that are in no figure or table."""
     for note in summaries.results.notes:
         typer.echo(f"Note: {note}", err=True)
     if failed := len(summaries.results.failures):
@@ -338,8 +338,8 @@ def _counts(now: "Progress") -> dict[str, Any]:
 
 @contextmanager
 def _bar() -> "Iterator[Callable[[Progress], None]]":
-    """Context manager that shows a bar on a terminal: finished, remaining and failed trials, and
-    the time left.
+    """Context manager that shows a progress bar on a terminal: finished, remaining and failed
+    trials, and the time left.
     """
     if not sys.stderr.isatty():
         yield lambda _: None

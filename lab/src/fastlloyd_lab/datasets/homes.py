@@ -7,8 +7,8 @@ file with at least the columns `name`, `k` (usual number of clusters) and `sha25
 compressed file). A file is used only if its checksum is that of the manifest, so a result can be
 traced to the bytes of its data.
 
-Only `fetch` uses the network, and it is called only if a user asks for a set by name. Values of a
-set of the catalogue are used only if they have the digest of the catalogue.
+Only `fetch` uses the network, and only if a user asks for a set by name. Values of a set of the
+catalogue are used only if they have the digest in the catalogue.
 """
 
 import csv

@@ -5,23 +5,23 @@ The method has the defaults of the R package clusterGeneration. Covariances have
 in [1, 10], and eigenvectors uniform among all orthogonal matrices. Centres lie on a randomly
 rotated grid of simplices.
 
-Separation of two clusters: project both onto a line, and cut alpha / 2 off each tail of each.
-Divide the gap between the inner ends by the distance of the outer ends. The separation is the
-largest such ratio over all lines. It is s if and only if two ellipsoids around the means just
-touch. Their Mahalanobis radius is z (1 + s) / (1 - s), with z = z_(alpha / 2) and alpha = 0.05. The
-clusters are therefore placed in two steps:
+The separation of two clusters is defined as follows. Project both onto a line, and cut alpha / 2
+off both tails of each projection. Divide the gap between the inner ends by the distance of the
+outer ends. The separation is the largest such ratio over all lines. It is s if and only if two
+ellipsoids around the means just touch. Their Mahalanobis radius is z (1 + s) / (1 - s), with z =
+z_(alpha / 2) and alpha = 0.05. The clusters are therefore placed in two steps:
 
 1. Scale the grid until the first two ellipsoids touch, and no two overlap.
 
 2. Cluster by cluster, an ellipsoid that touches no other grows until it touches one.
 
-An ellipsoid that touches another is never moved or grown again. In the end each touches another,
-and none overlap. After one pass, every cluster has separation s from its nearest neighbour, up to
-rounding.
+An ellipsoid that touches another is never moved or grown again. In the end each ellipsoid touches
+another, and none overlap. After one pass, every cluster has separation s from its nearest
+neighbour, up to rounding.
 
 The size at which two ellipsoids touch is the largest value of a function of directions, so every
-direction gives a lower bound. A few steps give a good bound for all pairs. The bound is made exact
-only for the pair where it is least.
+direction gives a lower bound. A few steps give a good bound for all pairs. Only the smallest bound
+is made exact.
 
 Source: W. Qiu and H. Joe, "Generation of random clusters with specified degree of separation",
 Journal of Classification 23 (2006) 315-334: grid, scaling and growth. The index of separation is
@@ -207,15 +207,15 @@ def touching_size(
 ) -> float:
     """Return the common radius at which two ellipsoids touch.
 
-    It is the largest value of a'difference / (s1(a) + s2(a)) over directions a, with si = sqrt(a'Si
-    a). Each step solves (S1 / s1 + S2 / s2) a = difference / size for a. Here `size` is the value
-    at the previous a. The solution minimises a quadratic function that is at least s1 + s2, and
-    equals s1 + s2 at the previous a. So no step makes the result worse. Close to the result, the
-    length of a no longer changes.
+    It is the largest value of (a . difference) / (s1(a) + s2(a)) over directions `a`, where si(a) =
+    sqrt(a . Si a). Each step solves (S1 / s1 + S2 / s2) a = difference / size for `a`. Here `size`
+    is the value at the previous `a`. The solution minimises a quadratic function that is at least
+    s1 + s2, and equals s1 + s2 at the previous `a`. So no step makes the result worse. Close to the
+    result, the length of `a` no longer changes.
 
     difference : vector between the centres.
     first, second : covariances S1 and S2.
-    a : any direction with a'difference > 0, to start with.
+    a : any direction with a . difference > 0, to start with.
     """
     size = 0.0
     while True:
@@ -232,9 +232,9 @@ def grown_size(
 ) -> float:
     """Return the size, at least 1, at which the first ellipsoid touches the second.
 
-    It is the largest value of (a'difference - of_second s2(a)) / s1(a) over directions a. The steps
-    are those of `touching_size`, with S1 and S2 weighted by the sizes of their ellipsoids. At size
-    1 the two ellipsoids do not overlap.
+    It is the largest value of (a . difference - of_second * s2(a)) / s1(a) over directions `a`,
+    where si(a) = sqrt(a . Si a). The steps are those of `touching_size`, with S1 and S2 weighted by
+    the sizes of their ellipsoids. At size 1 the two ellipsoids do not overlap.
 
     difference : vector between the centres.
     first, second : covariances S1 and S2.
@@ -263,8 +263,8 @@ def _steered(
 def _least(bounds: FloatArray, exact: Callable[[int], float]) -> float:
     """Return the least of several numbers. Only few of them are computed.
 
-    At first, a lower bound of each number is known. In each step the number with the least bound is
-    computed, and replaces its bound.
+    At first, only a lower bound of each number is known. In each step the number with the smallest
+    bound is computed, and replaces the bound.
 
     bounds : lower bound of each number, float64 (n,).
     exact : function that computes a number from its index.

@@ -2,8 +2,8 @@
 
 A name is the word of its family and its parameters, joined by hyphens: `synth-4-2-1`. All random
 numbers follow from the name, so nothing is stored. Records are rounded to four decimals, while
-clusters have standard deviations of at least 1. The rounding hides that linear algebra differs in
-the last digit between machines.
+clusters have standard deviations of at least 1. Linear algebra differs in the last digit between
+machines, which rounding removes.
 """
 
 import math
@@ -63,7 +63,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Family of generated sets, which differ in a few numbers.
+    """Family of generated sets, whose names differ in a few numbers.
 
     pattern : pattern of the names, such as `synth-K-D-R`.
     text : description of the sets.
@@ -185,8 +185,8 @@ def _rounded(records: FloatArray) -> FloatArray:
 
 
 def shares(n: int, ratio: IntArray) -> IntArray:
-    """Return n divided into whole numbers (k,) in the given ratio. Each differs from its exact
-    share by less than one.
+    """Return whole numbers (k,) with the sum n, in the given ratio. Each differs from its exact
+    share of n by less than one.
     """
     edges = n * np.cumsum(ratio) // int(ratio.sum())
     return np.diff(edges, prepend=0)

@@ -25,7 +25,7 @@ them.
 class Quantity:
     """Number in a column of the results.
 
-    better : -1 if less is better, 1 if more is better, 0 if neither is known.
+    better : -1 if smaller values are better, 1 if larger values are, 0 if that is not known.
     """
 
     column: str

@@ -1,4 +1,4 @@
-"""Methods of clustering that experiments compare: those of the product, PE-means, and methods of
+"""Methods of clustering that experiments compare: fastlloyd's algorithms, PE-means, and methods of
 users.
 """
 
@@ -72,8 +72,8 @@ class Method:
     """Method of clustering, with its name in results and its label in figures.
 
     options : swept options that the method accepts.
-    private : whether the method uses epsilon. If it does not, there is only one trial for each
-        combination of set, options and run.
+    private : whether the method uses epsilon. If not, there is only one trial for each combination
+        of set, options and run.
     central : whether the method gives the same result for every number of clients.
     """
 
@@ -159,8 +159,8 @@ def check_option(name: str, value: Option) -> None:
 
 
 def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome:
-    """Run an algorithm of the product: in the central model for one client, with messages and masks
-    for several.
+    """Run one of fastlloyd's algorithms: in the central model for one client, with messages and
+    masks for several.
 
     An algorithm without noise always runs in the central model, because clients would get the same
     result.
@@ -236,7 +236,8 @@ def _settings(
 def _pe_means(problem: Problem, setting: Setting) -> Outcome:
     """Run PE-means in the central model, for any number of clients.
 
-    Votes add up, so clients whose server adds the noise would get the same result.
+    The votes of several clients add up. So a run in which the server adds the noise would have the
+    same result.
     """
     plan = pe_means.PEMeans(
         domain=problem.domain,

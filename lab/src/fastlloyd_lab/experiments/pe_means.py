@@ -1,17 +1,17 @@
 """PE-means (arXiv 2606.00342) in a box, in the central model: candidates evolve by noisy votes of
 the records.
 
-This is for comparisons on public records, and is not part of the product. `methods.py` supplies the
-repeatable noise of experiments: NOT PRIVATE. The code was written from a description of the rule,
-without the paper and its code, with the queries of `fastlloyd.mechanisms.queries`:
+This is for comparisons on public records, and is not part of fastlloyd. `methods.py` supplies the
+repeatable noise of experiments: NOT PRIVATE. The code was written from a description of the method,
+without the paper and its code. It uses the queries of `fastlloyd.mechanisms.queries`:
 
 1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (for epsilon > 1: 4 epsilon sqrt(d)),
    sigma = sqrt(T) / mu. The first (L + 1) k candidates come from sphere packing, without the data.
-2. Every record votes for its nearest candidate: h = votes + N(0, sigma^2).
-3. Keep the largest h that together reach the public N. The others become 0.
-4. If the sum of h^2 is below (number of candidates) sigma^2, halve L, down to 4.
-5. C = weighted k-means of the candidates, the best of 10 starts.
-6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with
+2. Every record votes for its nearest candidate: h = votes + N(0, sigma^2). 3. Keep the largest h
+that together reach the public N. The others become 0. 4. If the sum of h^2 is below (number of
+candidates) sigma^2, halve L, down to 4. 5. C = weighted k-means of the candidates, the best of 10
+starts. 6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta)
+with
    u ~ N(0, s_u^2), v ~ N(0, 1), moved back into the domain. The C of generation T is the result.
 
 Guarantee with fresh noise: (epsilon, delta), for one record added or removed. One record changes
@@ -19,13 +19,13 @@ one vote by 1, so a generation costs 1 / sigma^2. All T generations cost mu^2, w
 gdp_mu(epsilon, delta). sigma is rounded up to an exact rational. All steps between votes are
 post-processing. N counts as public.
 
-The following is our own, because the description has a ball as the domain, or says nothing. The
-domain is the box, and R is half its diagonal. "Moved back into the domain" clips each coordinate. L
-and T are rounded down. The packing halves its radius, as in FastLloyd's published code. Step 4
-takes h after step 3. u and v are drawn for each coordinate. k-means takes a fixed number of steps,
-and only the most promising starts take all of them. If fewer than k candidates keep a weight, C is
-the k candidates with the largest h. Candidates are grid points. All public random choices follow
-from the public seed.
+The following choices are our own. In them we depart from the description, whose domain is a ball,
+or we fill its gaps. The domain is the box, and R is half its diagonal. "Moved back into the domain"
+clips each coordinate. L and T are rounded down. The packing halves its radius, as in FastLloyd's
+published code. Step 4 takes h after step 3. u and v are drawn for each coordinate. k-means takes a
+fixed number of steps, and only the most promising starts take all of them. If fewer than k
+candidates keep a weight, C is the k candidates with the largest h. Candidates are grid points. All
+public random choices follow from the public seed.
 """
 
 import math
@@ -90,8 +90,8 @@ class PEMeans:
 
     @property
     def n_mutants(self) -> int:
-        """Number L of mutants of each centroid in the first generation. `voted` halves L after
-        votes that are mostly noise.
+        """Number L of mutants of each centroid in the first generation. If the votes are mostly
+        noise, `voted` halves L afterwards.
         """
         return max(self.n_records // (5 * self.n_clusters), FEWEST_MUTANTS)
 
@@ -118,7 +118,9 @@ class PEMeans:
         return math.sqrt(self.domain.squared_half_diagonal)
 
     def question(self, n_candidates: int) -> Votes:
-        """Return the question that one generation asks, with this number of candidates."""
+        """Return the query of one generation, without its parameters, for this number of
+        candidates.
+        """
         return Votes(
             space=Features(domain=self.domain), n_candidates=n_candidates, count_bits=COUNT_BITS
         )
@@ -148,7 +150,8 @@ def voted(
     noise: NoiseSource,
     draws: Draws,
 ) -> tuple[FloatArray, int]:
-    """Return the centroids C and the number L of mutants after the votes of one generation.
+    """Hold the votes of one generation. Return the centroids C that follow, and the number L of
+    mutants.
 
     Only this function reads records. It costs 1 / sigma^2 of mu^2.
     """

@@ -27,8 +27,8 @@ SAMPLE = 4000  # records of a silhouette: its distances are 128 MB
     frozen=True, kw_only=True, eq=False
 )  # no slots: what is costly is computed when it is first asked for
 class Problem:
-    """Records scaled to [-1, 1]^d by their own range, which a private run must not use. Arrays are
-    read-only.
+    """Records scaled to [-1, 1]^d by their own range. (A run with privacy must not use this range.)
+    Arrays are read-only.
 
     X : scaled records, float64 (n_records, n_features).
     domain : box [-1, 1]^d.
@@ -158,8 +158,8 @@ def _check(name: str, values: FloatArray, n_clusters: int) -> None:
 
 
 def _distinct(values: FloatArray, enough: int) -> int:
-    """Return the number of distinct records. If there are at least `enough`, the number may be too
-    small, but is at least `enough`.
+    """Return the number of distinct records. Counting stops early once `enough` are found, so the
+    result may then be too small, but is at least `enough`.
     """
     n = 2 * enough
     while (found := len(np.unique(values[:n], axis=0))) < enough and n < len(values):

@@ -149,8 +149,8 @@ def text(value: object) -> str:
 
 
 def _measure(name: str, cell: Any) -> float:
-    """Return a measure as a number. Raises ValidationError if it is outside the range of the
-    measure.
+    """Return the value of a measure as a number. Raises ValidationError if it is outside the range
+    of the measure.
     """
     known = quantity(name)
     value = msgspec.convert(cell, float, strict=False)

@@ -27,7 +27,8 @@ _NEEDED = frozenset(("fastlloyd", "code", "datasets", "sessions"))
 
 
 class Folder:
-    """Folder of results that is being written. Rows are on disk, and in memory by their keys.
+    """Folder of results that is being written. All rows are on disk, and also in memory, by their
+    keys.
 
     Only one process at a time may have it open. When `append` returns, the operating system has the
     whole row, so a killed process loses no row. A line that was cut short is removed when the

@@ -1,5 +1,5 @@
-"""Run the trials of a specification that a folder of results lacks, in several processes. A run may
-be stopped at any time.
+"""Run those trials of a specification whose results are not yet in a folder, in several processes.
+A run may be stopped at any time.
 """
 
 import os
@@ -54,7 +54,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Content of the folder after a session, and what the provenance says about this session.
+    """Content of the folder after a session, and facts about this session.
 
     progress : progress of the experiment.
     others : number of rows that belong to no trial of the specification. They are from earlier
@@ -93,7 +93,7 @@ def run(
     workers: int | None = None,
     watch: Callable[[Progress], None] = lambda _: None,
 ) -> Summary:
-    """Run the trials that the folder lacks, and write its tables.
+    """Run the trials whose results are not yet in the folder, and write its tables.
 
     On KeyboardInterrupt or SIGTERM, finished trials are kept. The same call then continues the run.
 
@@ -104,7 +104,7 @@ def run(
     watch : function that is called with the progress at the beginning, and after every trial.
 
     Before the first trial, raises PlanError if the specification is wrong, DataError if a data set
-    is, and OutputError if the folder cannot be used.
+    is wrong or missing, and OutputError if the folder cannot be used.
     """
     every, provenance = _asked(path, out, quick=quick)
     source = path.resolve().parent

@@ -1,8 +1,8 @@
 """Read a specification from TOML: sets, methods, epsilons, options and runs, and the trials that
 follow from them.
 
-A wrong value of a field is refused in one sentence that names the field. One name may stand for
-several: braces expand as in a shell.
+A wrong value of a field is refused in one sentence that names the field. A name with braces stands
+for several names, as in a shell.
 """
 
 import itertools
@@ -46,7 +46,9 @@ Values = Annotated[tuple[Option, ...], Meta(min_length=1)]
 class Settings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Settings of trials. In a grid, None stands for the setting of the specification."""
+    """Settings of trials. If a setting of a grid is None, the setting of the specification
+    applies.
+    """
 
     runs: Runs | None = None
     epsilons: Epsilons | None = None

@@ -85,8 +85,8 @@ class Schedule:
         return dropped
 
     def _another(self) -> str | None:
-        """Return the first set that no process works on, or else the set with the most waiting
-        trials.
+        """Return the first set that no process works on. If there is none, return the set with the
+        most waiting trials.
         """
         names = [name for name, trials in self._waiting.items() if trials]
         alone = (name for name in names if not self._users[name])
@@ -177,8 +177,8 @@ class Pool:
         worker.process.join()
 
     def _bury(self, worker: _Worker) -> Iterator[Report]:
-        """Handle the death of a process. Its trials go to other processes. A trial at which two
-        processes died fails.
+        """Handle the death of a process. Its trials go to other processes. If two processes have
+        died at the same trial, this trial fails.
         """
         self._dismiss(worker)
         if not worker.ready:

@@ -20,8 +20,7 @@ _DRAWN_BY: dict[str, Callable[[Summaries], Iterable[Drawing]]] = {
 
 
 def draw(summaries: Summaries, names: Sequence[str] = ()) -> tuple[list[Drawing], list[str]]:
-    """Return the drawings of the named kinds of figure, and a sentence for each kind that cannot be
-    drawn.
+    """Return the figures of the named kinds, and a sentence for each kind that cannot be drawn.
 
     Without names, the specification determines the kinds. A kind that cannot be drawn does not
     affect the others. Raises OutputError without matplotlib.

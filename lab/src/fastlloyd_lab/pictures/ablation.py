@@ -1,7 +1,7 @@
 """Figure of a measure relative to the naive baseline, by alpha. Each radius has a panel, and each
 combination of postprocessing and clipping has a line.
 
-Private methods without these options are level lines, which are the same in every panel.
+Private methods without these options are horizontal lines, which are the same in every panel.
 """
 
 import re
@@ -59,8 +59,8 @@ def _is_naive(variant: Variant) -> bool:
 
 
 def _naive(summaries: Summaries) -> Variant:
-    """Return the baseline without radius and postprocessing: a variant with these options, or a
-    method that has neither.
+    """Return the baseline, which uses neither the radius nor postprocessing: the variant with both
+    switched off, or a method that never has them.
     """
     found = [each for each in summaries.variants if _is_naive(each)]
     found += [
@@ -164,7 +164,9 @@ def _alpha(variant: Variant) -> float:
 
 
 def _style(kind: _Kind) -> Style:
-    """Return the look of a line: shade and mark of the postprocessing, dashes of the clipping."""
+    """Return the style of a line: shade and mark show the postprocessing, dashes show the
+    clipping.
+    """
     postprocessing, clipping = kind
     part, mark = _LOOKS.get(postprocessing, (0.75, "D"))
     off = clipping in _NO

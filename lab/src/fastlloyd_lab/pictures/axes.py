@@ -1,7 +1,7 @@
 """Axes of panels and the lines on them: scale, range, and style of each method's line.
 
-A value far from all others would press the curves into a line. This happens if a method reaches a
-reference exactly. Such a value is left off the axis, marked at the edge, and noted below the
+One value far from all others would flatten the curves into a line, for example if a method reaches
+a reference exactly. Such a value is left off the axis, marked at the edge, and noted below the
 figure. A method has the same colour in every figure. Its lines differ in shade, dashes and marks.
 """
 
@@ -38,7 +38,7 @@ Points = Sequence[tuple[float, Summary]]
 class Scale:
     """Scale of a vertical axis.
 
-    low, high : least and greatest mean on the axis.
+    low, high : smallest and largest mean on the axis.
     ends : limits of the axis.
     cut : whether an interval extends beyond the limits.
     """
@@ -122,8 +122,8 @@ def logarithmic_marks(low: float, high: float) -> list[float]:
 
 
 def _together(values: list[float]) -> tuple[float, float]:
-    """Return the least and the greatest value of the largest group of values in which no value is
-    more than `GAP` times the value before it.
+    """Return the smallest and the largest value of a group: the largest group of values in which no
+    value is more than `GAP` times the value before it.
 
     values : ascending values. Values that are not positive are left out if the largest of the
         others is more than `GAP` times the smallest.
@@ -143,8 +143,8 @@ def _together(values: list[float]) -> tuple[float, float]:
 
 
 def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
-    """Draw a tick at each value. The first and the last tick have a number. Other ticks have one if
-    there is room.
+    """Draw a tick at each value. The first and the last tick have a number. Other ticks have a
+    number if there is room.
 
     values : ascending values.
     inches : width of the panel. The zero before a decimal point is left out if all numbers then
@@ -166,8 +166,10 @@ def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
 
 
 def _apart(places: Sequence[float], labels: Sequence[str]) -> list[int]:
-    """Return the indices of the labels that are kept so that none overlap. `places` has the
-    positions of their middles in inches. The first and the last label are always kept.
+    """Return the indices of labels that can be shown without overlap. The first and the last label
+    are always among them.
+
+    places : positions of the labels' middles, in inches.
     """
     halves = [width(label, TICK) / 2 + _APART / 2 for label in labels]
     return _kept(len(labels), lambda i, j: abs(places[i] - places[j]) < halves[i] + halves[j])
@@ -188,8 +190,7 @@ def spaced(values: Sequence[float], least: float) -> list[float]:
 
 
 def _kept(n: int, meet: Callable[[int, int], bool]) -> list[int]:
-    """Return the indices of the things that are kept, from n things in a row, so that no two
-    overlap.
+    """Return the indices of the things that can be shown without overlap, of n things in a row.
 
     The first and the last thing are kept. From left to right, each further thing is kept if it
     overlaps no kept thing.
@@ -256,8 +257,8 @@ _SHADES = (-0.5, 0.5, -0.25, 0.7)  # parts of white, or of black where negative
 
 
 def shade(colour: str, part: float) -> str:
-    """Return the colour mixed with white, or with black if `part` is negative. |part| is the share
-    of white or black.
+    """Return the colour mixed with white, or with black if `part` is negative. The absolute value
+    of `part` is the share of white or black.
     """
     from matplotlib.colors import to_hex, to_rgb
 
@@ -328,8 +329,8 @@ def draw_lines(panel: "Axes", curves: Iterable[tuple[Style, Points]]) -> None:
 
 
 def draw_bands(panel: "Axes", curves: Iterable[tuple[Style, Points]]) -> None:
-    """Draw 95% intervals around the lines. They do not widen a logarithmic axis, but end at its
-    limits.
+    """Draw 95% intervals around the lines. They do not widen a logarithmic axis: they are cut off
+    at its limits.
     """
     for style, points in curves:
         low, high = [each.low for _, each in points], [each.high for _, each in points]

@@ -50,7 +50,7 @@ class Curves:
 
 
 def draw(summaries: Summaries) -> list[Drawing]:
-    """Return one drawing for each measure, or several if there are many sets.
+    """Return one figure for each measure, or several if there are many sets.
 
     A set without private methods has no panel. Raises DataError if there is no panel at all.
     """

@@ -1,5 +1,5 @@
-"""Figures for a family of generated sets, such as synth-K-D-R: area under a measure by epsilon
-(Figure 4 of the paper).
+"""Figures for a family of generated sets, such as synth-K-D-R: area under the curve of a measure by
+epsilon (Figure 4 of the paper).
 
 If only dimensions or only clusters vary, each method has a line, relative to the baseline. If both
 vary, there are heat maps of a method, of the baseline, and of the method's improvement.
@@ -88,7 +88,9 @@ def families(summaries: Summaries) -> list[Family]:
 
 
 def _areas(summaries: Summaries, sets: list[DataSet], variant: Variant) -> Sample:
-    """Return, for each run, the area under the measure, averaged over the sets."""
+    """Return, for each run, the area under the curve of the measure by epsilon, averaged over the
+    sets.
+    """
     return pooled([summaries.areas(each.name, variant, summaries.main_measure) for each in sets])
 
 
@@ -102,8 +104,8 @@ def _title(summaries: Summaries) -> str:
 def lines(summaries: Summaries) -> Iterator[Drawing]:
     """Return a drawing for each family in which only dimensions or only clusters vary.
 
-    Raises DataError if there is none, or, after the other drawings, for families without the
-    baseline.
+    Raises DataError if there is no such family. If some families lack the baseline, the other
+    drawings are made before DataError is raised.
     """
     _ = summaries.main_measure  # which there is none of if every trial failed
     found = [family for family in families(summaries) if len(family.varying) == 1]
@@ -313,7 +315,7 @@ def _map(
 
 
 def _area(summary: Summary) -> str:
-    """Return the mean with three digits, or fewer where three do not fit into a cell."""
+    """Return the mean as text with three digits, or fewer if three do not fit into a cell."""
     size = abs(summary.mean)
     if not 1e-3 <= size < 1e5:
         return f"{summary.mean:.1e}"

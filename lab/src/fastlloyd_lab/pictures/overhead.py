@@ -45,7 +45,7 @@ _LOOKS = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Series:
-    """Line of the figure.
+    """One line of the figure: the runs with this transport and ring.
 
     ring_bits : bits of the ring, or "" if there is none.
     """
@@ -69,7 +69,7 @@ class Cost:
     n_bytes: tuple[float, float, float] | None
 
     def of(self, kind: int) -> tuple[float, float, float] | None:
-        """Return the runtime (0) or the bytes (1)."""
+        """Return the runtime if `kind` is 0, or the bytes if it is 1."""
         return (self.runtime_ms, self.n_bytes)[kind]
 
 

@@ -185,7 +185,7 @@ def left_out(samples: Iterable[Sample | Summary]) -> list[str]:
 
 
 def runs(samples: Iterable[Sample | Summary]) -> str:
-    """Return a sentence with the number of runs that the means of a figure are taken over."""
+    """Return a sentence with the number of runs over which the means of a figure are taken."""
     counts = sorted({sample.n for sample in samples if sample.n})
     if not counts:
         return ""
@@ -221,8 +221,8 @@ def width(text: str, size: float, *, bold: bool = False) -> float:
 
 
 def fitted(text: str, size: float, inches: float, *, bold: bool = False) -> str:
-    """Return the text if it is at most `inches` wide, or else its beginning and its end. Names
-    often differ at the end.
+    """Return the text if it is at most `inches` wide. Otherwise return its beginning and its end,
+    because names often differ at the end.
     """
     if width(text, size, bold=bold) <= inches:
         return text

@@ -32,7 +32,8 @@ _FAMILY = re.compile(r"([a-z][a-z0-9]*?)-(?=\d)", re.IGNORECASE)
 class Summary:
     """Mean, half width of its 95% interval, and median of n values.
 
-    The half width is NaN for fewer than two values. All are NaN without values.
+    The half width is NaN for fewer than two values. All three numbers are NaN if there are no
+    values.
     """
 
     n: int
@@ -105,14 +106,15 @@ def area(epsilons: Sequence[float], values: Sequence[float]) -> float:
 def relative(sample: Sample, reference: Sample) -> Summary:
     """Return the ratio of two means, with its 95% interval by the delta method.
 
-    A run that failed in one sample is left out of both, because a run that is hard for one may be
-    hard for the other. A run that is in only one sample is kept there. Otherwise both means would
-    be over few runs, and vary much.
+    A run that failed in one sample is left out of both, because a run that is hard for one method
+    may be hard for the other. A run that only one sample has is kept. Otherwise both means might be
+    taken over few runs, and vary much.
 
-    With r = mean(a) / mean(b), the error of r is to first order (mean(a) - r mean(b)) / mean(b),
-    for deviations a and b from their means. Variation that a run shares with the same run of the
-    reference cancels. Student's t has the degrees of freedom of the sample with fewer runs. The
-    median is that of the ratios of single runs, if both have a value and the reference is not 0.
+    Let r be the ratio of the means, and a and b the deviations of the means from their true values.
+    To first order, the error of r is (a - r b) / (mean of the reference). Variation that a run
+    shares with the same run of the reference cancels. Student's t has the degrees of freedom of the
+    sample with fewer runs. The median is that of the ratios of single runs, if both have a value
+    and the reference is not 0.
     """
     a = {run: value for run, value in sample.by_run.items() if run not in reference.lost}
     b = {run: value for run, value in reference.by_run.items() if run not in sample.lost}
@@ -243,8 +245,8 @@ class Summaries:
 
     @property
     def main_measure(self) -> str:
-        """Measure NICV, as in the paper, or else the first measure. Raises DataError if every trial
-        failed.
+        """Measure NICV, which is the paper's main measure, or the first measure if there is no
+        NICV. Raises DataError if every trial failed.
         """
         if not (measures := self.results.measures):
             raise DataError(
@@ -295,7 +297,8 @@ class Summaries:
         )
 
     def areas(self, dataset: str, variant: Variant, measure: str) -> Sample:
-        """Return, for each run, the area under a measure by epsilon, over all epsilons of the set.
+        """Return, for each run, the area under the curve of a measure by epsilon, over all epsilons
+        of the set.
 
         Runs without a value at some epsilon are left out. n_failed and n_infinite count the runs
         with a failed trial, or an infinite value, at any epsilon. The sample is empty if there are
@@ -349,8 +352,9 @@ def place(name: str, known: Iterable[str]) -> int:
 def over_sets(results: Results) -> Results:
     """Return results with a single data set, "mean of N sets".
 
-    For every method, options, epsilon and run, it has the mean over all sets. A run that a set
-    lacks, or that failed on a set, is left out, and a note states the number of such runs.
+    For each combination of method, options, epsilon and run, it has the mean over all sets. A run
+    that a set lacks, or that failed on a set, is left out, and a note states the number of such
+    runs.
     """
     names = {row.dataset for row in results.rows}
     rows_of: dict[tuple[object, ...], list[Row]] = defaultdict(list)

@@ -109,8 +109,8 @@ def means(summaries: Summaries, measure: str) -> Table:
 
 
 def area_table(summaries: Summaries, measure: str) -> Table:
-    """Return the table of areas under the measure by epsilon, with ratios to the baseline, and with
-    the best private method.
+    """Return the table of areas under the curve of the measure by epsilon, with ratios to the
+    baseline, and with the best private method.
     """
     rows = []
     for name in summaries.datasets:
@@ -163,8 +163,8 @@ def _best(
 def ratio_of_areas(
     summaries: Summaries, dataset: str, variant: Variant, measure: str
 ) -> Summary | None:
-    """Return a variant's area under a measure by epsilon on a data set, divided by that of the
-    baseline. Return None if there is no baseline, or if no run has both areas.
+    """Return a variant's area under the curve of a measure by epsilon, divided by the baseline's
+    area on the same data set. Return None if there is no baseline, or if no run has both areas.
     """
     if (reference := summaries.reference(variant)) is None:
         return None

@@ -1,4 +1,5 @@
-"""Step 3: the smallest and the largest possible value of each column. The answers make the recipe.
+"""Step 3: the smallest and the largest possible value of each column. The answers make the
+recipe.
 """
 
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ def _given_before(answers: Answers) -> Given:
 
 
 def _to_keep(used: list[ColumnLook], given: Given) -> dict[str, Any]:
-    """Return the texts by the names of their columns, because the position of a column may change.
+    """Return the texts by the names of their columns, because the position of a column may
+    change.
     """
     return {
         "rows": given["rows"],

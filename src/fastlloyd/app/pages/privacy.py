@@ -238,7 +238,8 @@ def _left(rung: Rung) -> str:
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Check the answers. Show the table again, or lead to the last page before anything is spent.
+    """Check the answers. Show the table again, or lead to the last page before anything is
+    spent.
     """
     name, form_ = id_of(request), await Form.of(request)
     answers = site.drafts.load(name)

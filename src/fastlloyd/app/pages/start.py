@@ -177,7 +177,8 @@ async def begin(site: Site, _request: Request) -> Response:
 
 
 def ask_again(name: str) -> Response:
-    """Return the question for the code, which is asked after a long pause before anything is spent.
+    """Return the question for the code, which is asked after a long pause before anything is
+    spent.
     """
     return page(
         "Are you still there?",

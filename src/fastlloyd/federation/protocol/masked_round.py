@@ -136,16 +136,13 @@ class Plausible:
 
 
 def start_transcript(plan_digest: bytes, run_id: bytes, deal: Deal, commitment: bytes) -> bytes:
-    """Return the first transcript hash h_0, 32 bytes.
-
-    It is the same for all clients that `deal` names and that have the group key of this commitment.
-    """
+    """Return the first transcript hash h_0, equal for all clients in `deal` with this group key."""
     n = len(deal.hellos).to_bytes(8, "big")
     return _hash(_START_LABEL, plan_digest, run_id, n, encode(deal), commitment)
 
 
 def extend_transcript(transcript_hash: bytes, message: Broadcast | Parameters) -> bytes:
-    """Return the next transcript hash, after one more message: h_i, given h_{i-1}. Each has 32
+    """Return the transcript hash h_i, given h_{i-1} and the next message. Each hash has 32
     bytes.
     """
     return _hash(_STEP_LABEL, transcript_hash, encode(message))

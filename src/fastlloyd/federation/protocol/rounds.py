@@ -166,7 +166,8 @@ class ClientRounds:
         return self.state is not ClientState.SETTLING or is_asked
 
     def is_late(self, message: Message) -> bool:
-        """Return whether this message belongs to an earlier phase. Such a message changes nothing.
+        """Return whether this message belongs to an earlier phase. Such a message changes
+        nothing.
         """
         return isinstance(message, Deal | KeyBox)
 

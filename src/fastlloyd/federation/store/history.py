@@ -107,7 +107,7 @@ class History:
     used : normalised names (`names.same`) of the data sets with a run.
     spellings : spellings of each data set's name, by the normalised name, in order. The first is
         the name that is shown.
-    told : number of these spellings of which the holder was told, by the normalised name.
+    told : number of these spellings that the holder was told about, by the normalised name.
     peers : last known position of each client's store, by signing key (hex).
     signed : event in which the client signed that position, by signing key (hex), if there is one.
     rest : runs that are only in the last `AddedUp`. Empty if `is_whole`.

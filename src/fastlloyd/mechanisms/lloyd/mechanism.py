@@ -45,9 +45,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         return self.sum_scale, self.count_scale
 
     def question(self, m: "LloydMechanism") -> Moments:
-        """Return the query, without its parameters, for the sum and the count of each cluster. With
-        a radius, the sums are of offsets from the centroids.
-        """
+        """Return the query, without its parameters, for the sum and the count of each cluster."""
         return Moments(
             domain=m.domain,
             n_clusters=m.n_clusters,
@@ -162,9 +160,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def radius_share(self) -> Fraction:
-        """Ratio alpha, which determines the planned radius. Algorithms without a radius have it
-        too.
-        """
+        """Ratio alpha of the planned radius, also of algorithms without a radius."""
         return self.algorithm.alpha
 
     @property
@@ -174,9 +170,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def sums_are_relative(self) -> bool:
-        """Return whether the last round sums offsets from the centroids, which it does if it has a
-        radius.
-        """
+        """Return whether the last round has a radius, and so sums offsets from the centroids."""
         return self.rounds[-1].squared_radius is not None
 
     @property
@@ -235,16 +229,14 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
         """Return the standard error that a result is expected to show for a centroid.
 
-        It is the error by noise, multiplied by a factor for further moves of the centroid. The
-        factors come from simulated runs (`lab/studies/forecast.py`).
+        It is the error by noise, times a simulated factor for further moves
+        (`lab/studies/forecast.py`).
         """
         low, typical, high = (factor * self.noise_error(noise_factor) for factor in SHOWN)
         return ExpectedError(typical=typical, low=low, high=high)
 
     def planning(self, noise_factor: float) -> list[Fact | Facts]:
-        """Return facts about rounds, radius, noise and the smallest noisy count with which a
-        centroid moves.
-        """
+        """Return facts about rounds, radius, noise, and the least count that moves a centroid."""
         last, half_width = self.rounds[-1], 2**self.domain.fraction_bits
         radius = Fact.of("no_radius")
         if self.algorithm.radius is not RadiusSchedule.NONE and last.squared_radius is not None:

@@ -43,8 +43,8 @@ class _AroundCentroids(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(_AroundCentroids):
-    """Query for a sum over the records nearest to each centroid, and their number. Of equally near
-    centroids, the one with the lowest index counts.
+    """Query for a sum over the records nearest to each centroid (ties: lowest index), and their
+    number.
 
     The answer is (k, d + 1). Sums are in grid units, counts in units of 2**-count_bits records.
     With squared_radius H2, only records within the radius of their centroid count, and the sum is

@@ -111,8 +111,8 @@ def _odds(run: RunView) -> list[Child]:
 
 
 def _dots(n: int, figure: Markup, means: Markup) -> Markup:
-    """Return a picture of 100 dots, of which n are filled. Filled dots beyond the 50th have another
-    colour.
+    """Return a picture of 100 dots. The first n dots are filled. Filled dots beyond the 50th have
+    another colour.
 
     figure : number in the caption.
     means : explanation in the caption.

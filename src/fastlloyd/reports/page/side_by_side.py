@@ -161,7 +161,8 @@ def _cells(view: View, order: list[int]) -> Markup:
 
 
 def _levels(view: View) -> IntArray:
-    """Return the shade of each cell, from -3 to 3. It depends on the square root of the difference.
+    """Return the shade of each cell, from -3 to 3. It depends on the square root of the
+    difference.
     """
     stated = view.profile.sides != 0
     sizes = np.where(stated, np.abs(view.profile.contrasts) / view.half_widths, 0.0)

@@ -114,7 +114,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def settled(self) -> BoolArray:
-        """Bool (n_clusters,). True if the standard errors of the centroid are known and reliable.
+        """Bool (n_clusters,). True if the standard errors of the centroid are known and
+        reliable.
         """
         is_settled = self.stored.status == Status.SETTLED.value
         return np.asarray(is_settled & np.isfinite(self.errors).all(axis=1))
