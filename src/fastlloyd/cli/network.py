@@ -216,7 +216,7 @@ def drive(
 
     run : function that returns the session as a coroutine.
     stop : function that stops the session.
-    look : function that returns the present view of the run.
+    look : function that returns the current view of the run.
     live : file of progress.
     more : function that returns a phrase for the owner of the records alone, or "".
     """
@@ -397,7 +397,8 @@ def stopped(kept: str = CHARGED_SO_FAR, *, as_json: bool = False) -> typer.Exit:
 
 
 def say_traffic(plan: Plan, name: str, moved: "Meter | None", *, as_json: bool = False) -> None:
-    """Print the bytes that this process sent and received, and those of a whole run of the plan.
+    """Print the number of bytes that this process sent and received, and the number that a whole
+    run of the plan needs.
 
     plan : plan of the run.
     name : name of this client.

@@ -166,12 +166,12 @@ def check_unit_column(plan: Plan, column: str | None) -> None:
 
 
 def at_once(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `work` at once in this thread, and return its result."""
+    """Call `work` in this thread, and return its result. It shows no progress."""
     return work(*args, **kwargs)
 
 
 class Drive(Protocol):
-    """Function that does long work by calling another function. It may show the progress
+    """Function that calls another function, which takes long. It may show the progress
     meanwhile.
     """
 
@@ -187,8 +187,8 @@ class PreparedClient(NamedTuple):
     outside : treatment of a value outside the bounds.
     file : file of fingerprints.
 
-    Methods take a `watch`, which receives events of the job, and a `drive`, through which they call
-    work that takes long.
+    Methods take a `watch`, which receives events of the job, and a `drive` (`Drive`), with which
+    they call functions that take long.
     """
 
     request: ClientRequest
@@ -215,7 +215,7 @@ class PreparedClient(NamedTuple):
         watch: Watch = nobody,
         drive: Drive = at_once,
     ) -> Iterator[DurableClient]:
-        """Pass over the records, reserve the cost of the run, and yield the client that answers the
+        """Read all records once, reserve the cost of the run, and yield the client that answers the
         server. If an earlier process began the run, the client continues it.
 
         store : store of the client.
@@ -275,7 +275,7 @@ class PreparedClient(NamedTuple):
 def own_records(
     source: TableSource, run: AnyRun, outside: Outside, key: bytes, watch: Watch = nobody
 ) -> "Iterator[OwnRecords]":
-    """Yield the records of a client, prepared for its run.
+    """Context that yields the records of a client, prepared for its run.
 
     source : opened records.
     run : mechanism of the run.
@@ -300,8 +300,8 @@ class OwnRecords:
     """Records of a client, prepared for its run.
 
     answers : object that answers the queries of the run.
-    seconds : duration of the first pass. For persons, a pass that computes the shares of rows is
-        not included.
+    seconds : duration of the first pass. If persons are protected, one more pass computes the
+        weights of rows (shares). Its time is not included.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class OwnRecords:
         self._source, self._run, self._known, self._whose = source, run, known, whose
 
     def look(self, rehearsed: Sequence[Query] = ()) -> Fingerprint:
-        """Pass over all records for the first time: count and check them. Return their fingerprint.
+        """Read all records for the first time: count and check them. Return their fingerprint.
 
         rehearsed : queries of a rehearsal. The slowest of them is answered in the pass, and the
             answer is discarded. So the pass takes as long as the longest pass of a run.
@@ -388,8 +388,8 @@ class Endpoint(NamedTuple):
 
 
 def pass_seconds_to_ask_for(plan: Plan, seconds: float) -> int | None:
-    """Return the number of seconds for a pass that a new plan should allow, or None if the plan
-    allows enough.
+    """Return the number of seconds that a new plan should allow for a pass over the records. Return
+    None if the plan allows enough.
 
     It is twice the measured time, in whole minutes.
 

@@ -121,8 +121,8 @@ class Openable(Protocol[S_co]):
         """Return the opened records. Raises DataError or PlanError if they cannot be used."""
 
     def open_as(self, features: tuple[Feature, ...]) -> S_co:
-        """Return the opened records by other features of their recipe. Raises the errors of
-        `open`.
+        """Return the records, read with `features` in place of the features of their recipe. Raises
+        the errors of `open`.
         """
 
 
@@ -152,8 +152,7 @@ class FileSource:
     layout: Layout | None = None
 
     def open(self) -> "TableSource":
-        """Return the opened records. Call `load` on the result, to read them into memory if they
-        are few.
+        """Return the opened records. If they are few, `load` of the result reads them into memory.
 
         Raises DataError or PlanError if they cannot be used.
         """
@@ -193,8 +192,8 @@ class FileSource:
         )
 
     def open_as(self, features: tuple[Feature, ...]) -> "TableSource":
-        """Return the opened records by other features of their recipe. Raises the errors of `open`,
-        and DataError for standard input.
+        """Return the records, read with `features` in place of the features of their recipe. Raises
+        the errors of `open`, and DataError for standard input.
         """
         if self.recipe is None:
             raise AssertionError("the records have no recipe")
@@ -268,7 +267,7 @@ class TableSource:
     """`Source` of records in memory, or in a file that is read again in each pass.
 
     records : the records.
-    grid : all records as grid points (n, n_features), if a run had them in memory, or None.
+    grid : all records as grid points (n, n_features), or None if no run had them in memory.
 
     Parameters
     ----------

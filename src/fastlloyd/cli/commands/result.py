@@ -169,7 +169,7 @@ def _picture(files: "StoredFiles") -> bytes:
 
 
 def _check(files: "StoredFiles", *, as_json: bool) -> None:
-    """Compare page and picture with what the other files give.
+    """Compare the page and the picture with those that the other files of the result give.
 
     Raises DataError if one of them differs or is missing.
     """
