@@ -116,10 +116,11 @@ def inlined(function: _Function) -> _Function:
 
 
 def pays(steps: int, *kernels: Callable[..., Any]) -> bool:
-    """Return whether the kernels should do `steps` steps that other code could also do.
+    """Return whether compiled kernels should do `steps` steps of a computation that other code
+    could also do.
 
-    They should if their machine code is on disk, or if compiling them earlier would have saved time
-    by now.
+    They should if their machine code is on disk. They also should if the steps so far would have
+    paid for compiling at the start.
     """
     mine = [cast("_Kernel", kernel) for kernel in kernels]
     for kernel in mine:
@@ -186,10 +187,10 @@ def _announce() -> None:
 
 @cache
 def _sources(folder: Path) -> str:
-    """Return a digest of compiler, processor, this file and the files in a folder of kernels.
+    """Return a digest of compiler, processor, and the source files in this folder.
 
-    Functions of these files call each other. A program that is packed into one file may have no
-    files.
+    Functions of these files call each other, so a change in one file changes the digest for all. A
+    program that is packed into one file may have no source files.
     """
     compiler = (
         f"{numba.__version__} {sys.implementation.cache_tag} {get_host_cpu_name()}\n".encode()
