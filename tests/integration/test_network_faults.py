@@ -153,7 +153,7 @@ WALL_CLOCKS = {
 MAY_READ_THE_DATE = {
     "federation/plan/plan.py", "federation/identity/identity.py", "federation/identity/certificates.py",
     "federation/transport/grpc/failures.py", "cli/network.py", "cli/commands/keygen.py",
-    "cli/commands/demo.py", "reports/plan_facts.py",
+    "cli/commands/demo.py", "reports/plan_facts.py", "jobs/site_check.py",
 }  # fmt: skip
 
 # the time that an event, a file of progress or a result carries, and how long ago that is, for
