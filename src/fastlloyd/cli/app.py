@@ -35,7 +35,7 @@ COMMANDS = {
     "plan": "Make and read plans of federated runs. A plan is public and contains no records.",
     "serve": "Add up masked numbers for the clients of a plan, until the run is over.",
     "join": "Take part in a run with your records, which stay here.",
-    "check": "Look for faults of this machine and of the files of a site, and say what to do.",
+    "check": "Look for faults of this machine, and of the files and the server that you name.",
     "status": "Show every run of a client's or server's store, and its progress.",
     "ledger": "Show and limit what runs spend on your data sets.",
     "datasets": "List public data sets for experiments, describe them, and fetch them.",

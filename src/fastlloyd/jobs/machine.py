@@ -121,7 +121,7 @@ def versions(lock: Path | None) -> Iterator[Finding]:
         yield Finding("not-installed", Level.NOTE, "fastlloyd runs without being installed")
         return
     python, minor = sys.version.split()[0], f"{sys.version_info[0]}.{sys.version_info[1]}"
-    least = _numbers(own.get("Requires-Python", "").removeprefix(">="))
+    least = _numbers(own["Requires-Python"].removeprefix(">="))
     tested = [name.rpartition(" ")[2] for name in own.get_all("Classifier", [])]
     if sys.version_info[:3] < least:
         yield fault("python-too-old", f"Python is {python}", "install a newer Python")
