@@ -42,6 +42,17 @@ def test_a_page_that_was_changed_or_is_missing_does_not_pass_the_check(
     refused(fastlloyd("result", "result", "--check"), "result.html")
 
 
+def test_names_change_a_picture_that_is_there_so_that_the_check_passes(
+    fastlloyd: Command, here: Path
+) -> None:
+    assert fastlloyd(*SIMULATED, "--out", "result").code == 0
+    picture = here / "result/clusters.png"
+    drawn = picture.read_bytes()
+    assert fastlloyd("result", "result", "--name", "0=elderly").code == 0
+    assert picture.read_bytes() != drawn
+    assert fastlloyd("result", "result", "--check").code == 0
+
+
 def test_names_are_kept_shown_and_removed(fastlloyd: Command, folder: Path) -> None:
     named = ("result", "result", "--name", "0=<i>elderly & anaemic", "--title", "Wards, 2026")
     assert fastlloyd(*named).code == 0

@@ -73,10 +73,11 @@ DRAWN: dict[tuple[object, ...], bytes] = {}
 def drawn_once(
     picture: picture.Picture, draw: Callable[[picture.Picture], bytes] = pictures.draw
 ) -> bytes:
-    """The first picture of those features that is as private: drawing takes most of a command's
-    time, and few tests look.
+    """The first picture of those features and names that is as private: drawing takes most of a
+    command's time, and few tests look.
     """
-    subject = picture.name.rpartition(", ")[2] == "NOT PRIVATE", *picture.features
+    names = picture.names.title, *sorted(picture.names.clusters.items())
+    subject = picture.name.rpartition(", ")[2] == "NOT PRIVATE", *picture.features, *names
     if subject not in DRAWN:
         DRAWN[subject] = draw(picture)
     return DRAWN[subject]

@@ -84,8 +84,9 @@ def result(
     """Make the page of a result from its other files, and name its clusters. No records are read,
     and nothing is spent.
     """
+    from fastlloyd.base.extras import is_installed
     from fastlloyd.cli import terminal
-    from fastlloyd.reports.run_result import NAMES, PAGE
+    from fastlloyd.reports.run_result import NAMES, PAGE, PICTURE
     from fastlloyd.reports.stored_statement import checked_files
 
     files, named = checked_files(folder), title is not None or bool(name)
@@ -107,9 +108,7 @@ def result(
 
         files = files.with_file(PAGE, page_of(files))
         written.append(PAGE)
-    if png:
-        from fastlloyd.reports.run_result import PICTURE
-
+    if png or (named and _has_picture(files) and is_installed("plot")):
         files = files.with_file(PICTURE, _picture(files))
         written.append(PICTURE)
     for each in written:
@@ -162,6 +161,13 @@ def _renamed(files: "StoredFiles", title: str | None, given: Sequence[str]) -> "
     return names
 
 
+def _has_picture(files: "StoredFiles") -> bool:
+    """Return whether a result has a picture, and it follows from the other files."""
+    from fastlloyd.reports.run_result import PICTURE, SHOWS_RECORDS
+
+    return PICTURE in files.contents and SHOWS_RECORDS not in files.cautions
+
+
 def _picture(files: "StoredFiles") -> bytes:
     from fastlloyd.reports import pictures
 
@@ -175,10 +181,10 @@ def _check(files: "StoredFiles", *, as_json: bool) -> None:
     """
     from fastlloyd.cli import terminal
     from fastlloyd.reports.page.frame import page_of
-    from fastlloyd.reports.run_result import PAGE, PICTURE, SHOWS_RECORDS
+    from fastlloyd.reports.run_result import PAGE, PICTURE
 
     same: dict[str, Any] = {PAGE: files.contents.get(PAGE) == page_of(files)}
-    if PICTURE in files.contents and SHOWS_RECORDS not in files.cautions:
+    if _has_picture(files):
         same[PICTURE] = files.contents[PICTURE] == _picture(files)
     if as_json:
         terminal.print_json({"same": same})
