@@ -1,5 +1,6 @@
 """`fastlloyd check`: no fault on a sound machine, and each planted fault by its code."""
 
+import inspect
 import json
 import os
 import re
@@ -109,7 +110,7 @@ def package(**fields: str) -> Callable[[Site, Patch], None]:
     for name, value in fields.items():
         del own[name.replace("_", "-")]
         own[name.replace("_", "-")] = value
-    return lambda _, patch: patch.setattr(machine.metadata, "metadata", lambda _: own)
+    return lambda _, patch: patch.setattr("importlib.metadata.metadata", lambda _: own)
 
 
 def random_bytes(draw: Callable[..., bytes]) -> Callable[[Site, Patch], None]:
@@ -150,7 +151,7 @@ def readable(site: Site, _patch: Patch) -> None:
 
 def of_another(_site: Site, patch: Patch) -> None:
     user = os.geteuid() + 1
-    patch.setattr(site_check.os, "geteuid", lambda: user)
+    patch.setattr("os.geteuid", lambda: user)
 
 
 def another_identity(site: Site, _patch: Patch) -> None:
@@ -166,7 +167,10 @@ def renamed(site: Site, _patch: Patch) -> None:
 
 
 def garbage(name: str) -> Callable[[Site, Patch], None]:
-    return lambda site, _: (site.folder / name).write_text("?") and None
+    def write(site: Site, _patch: Patch) -> None:
+        (site.folder / name).write_text("?")
+
+    return write
 
 
 def locked(site: Site, _patch: Patch) -> None:
@@ -178,7 +182,7 @@ def no_network(_site: Site, patch: Patch) -> None:
 
 
 def not_writable(_site: Site, patch: Patch) -> None:
-    patch.setattr(machine.os, "access", lambda _path, mode: mode != os.W_OK | os.X_OK)
+    patch.setattr("os.access", lambda _path, mode: mode != os.W_OK | os.X_OK)
 
 
 NOW = datetime.now(UTC)
@@ -196,7 +200,7 @@ PLANTED = {
     "no-file-locks": no_locks,
     "folder-not-writable": not_writable,
     "disk-full": lambda _, patch: patch.setattr(
-        machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 20)
+        "shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 20)
     ),
     "key-unusable": garbage("a.identity.toml"),
     "plan-unusable": renamed,
@@ -225,7 +229,7 @@ def test_a_planted_fault_is_named_by_its_code_with_what_to_do(
 
 
 def test_every_fault_is_planted_and_listed() -> None:
-    sources = "".join(Path(module.__file__).read_text() for module in (machine, site_check))
+    sources = "".join(inspect.getsource(module) for module in (machine, site_check))
     known = set(re.findall(r'fault\(\s*(?:"([a-z-]+)"|"([a-z-]+)" if)', sources))
     codes = {code for pair in known for code in pair if code}
     codes |= set(re.findall(r'_read\("([a-z-]+)"', sources))

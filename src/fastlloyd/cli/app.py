@@ -37,6 +37,10 @@ COMMANDS = {
     "join": "Take part in a run with your records, which stay here.",
     "check": "Look for faults of this machine, and of the files and the server that you name.",
     "status": "Show every run of a client's or server's store, and its progress.",
+    "audit": (
+        "Export what a site agreed to, sent, received and charged as a signed file, or verify such"
+        " a file."
+    ),
     "ledger": "Show and limit what runs spend on your data sets.",
     "datasets": "List public data sets for experiments, describe them, and fetch them.",
     "experiment": (

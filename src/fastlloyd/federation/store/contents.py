@@ -52,6 +52,7 @@ class Contents:
 
     role : role of the owner.
     identity : public signing key of the owner, 32 bytes.
+    salt : random bytes of the store, on which head 0 depends.
     first_head : head 0 of the chain.
     position : number of events, and the last head.
     history : state that follows from all events.
@@ -60,6 +61,7 @@ class Contents:
 
     role: Role
     identity: bytes
+    salt: bytes
     first_head: bytes
     position: LogPosition
     history: History
@@ -139,8 +141,8 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
         raise damaged(path, "a message has no event")
 
 
-def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, bytes]:
-    """Return role and public signing key of the store's owner, and head 0."""
+def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, bytes, bytes]:
+    """Return role and public signing key of the store's owner, the salt, and head 0."""
     owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
     if len(owners) != 1:
         raise damaged(path, "it does not name exactly one owner")
@@ -152,7 +154,7 @@ def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, byt
     ):
         raise damaged(path, "its owner cannot be read")
     role = Role(role_name)
-    return role, identity, first_head(role, identity, salt)
+    return role, identity, salt, first_head(role, identity, salt)
 
 
 Row = tuple[int, int, bytes, bytes]
@@ -167,7 +169,7 @@ def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
     """Return the content of a ledger. Events before its last `AddedUp` are not read. Return None if
     the store has no `AddedUp`, or is not a ledger.
     """
-    role, identity, first = _owner(connection, path)
+    role, identity, salt, first = _owner(connection, path)
     if role is not Role.HOLDER:
         return None
     rows = list[Row]()
@@ -203,6 +205,7 @@ def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
     return Contents(
         role=role,
         identity=identity,
+        salt=salt,
         first_head=first,
         position=LogPosition(rows[0][0], rows[0][3]),
         history=history,
@@ -243,7 +246,7 @@ def _follow_chain(
     """Read all events. Return the content of the store, and the events that store messages, by
     their number.
     """
-    role, identity, first = _owner(connection, path)
+    role, identity, salt, first = _owner(connection, path)
     history, position, recorded, times = History(role), LogPosition(0, first), {}, []
     rows = connection.execute("SELECT number, seconds, body, head FROM events ORDER BY number")
     for (number, seconds, _, head), event in _chained(path, first, rows, 1):
@@ -261,6 +264,7 @@ def _follow_chain(
     contents = Contents(
         role=role,
         identity=identity,
+        salt=salt,
         first_head=first,
         position=position,
         history=history,

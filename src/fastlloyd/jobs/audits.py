@@ -1,0 +1,70 @@
+"""Export of the events of a site's store as a signed audit file, and the check of such a file."""
+
+from pathlib import Path
+
+import msgspec
+
+from fastlloyd.base.sealed_toml import from_toml, load_text
+from fastlloyd.errors import UNREADABLE_FILE, IdentityError, PlanError, StateError
+from fastlloyd.federation.audit import MAX_BYTES, Audit, audit_file, read_audit
+from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.positions import Positions
+from fastlloyd.federation.store.durable import read
+from fastlloyd.federation.store.events import seconds_now
+from fastlloyd.jobs.approvals import approvals_path
+
+
+def exported(store: Path, identity: PrivateIdentity) -> bytes:
+    """Return the content of an audit file of the store at `store`, with the approvals beside it.
+
+    Raises StateError if the store is damaged or belongs to another identity, or if the approvals
+    cannot be read.
+    """
+    contents, events = read(store)
+    return audit_file(contents, events, _approvals(store), identity.signing, seconds_now())
+
+
+def verified(path: Path, public: Path, positions: Path | None = None) -> tuple[Audit, str]:
+    """Return the content of an audit file, and the name of its owner, after every check.
+
+    public : public file of the identity that should have made the file. It may have expired.
+    positions : file of positions that a server exported, or None.
+
+    Raises StateError that names the line at fault, IdentityError or PlanError for the other files.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise StateError(
+            f"{path} cannot be read ({error.strerror})", code=UNREADABLE_FILE
+        ) from None
+    if len(content) > MAX_BYTES:
+        raise StateError(f"{path} is larger than {MAX_BYTES} bytes; it is no audit file")
+    try:
+        owner = from_toml(load_text(public), PublicIdentity, str(public))
+    except PlanError as error:
+        raise IdentityError(str(error)) from None
+    known = () if positions is None else Positions.load(positions).clients
+    try:
+        audit = read_audit(content, bytes.fromhex(owner.signing_key), f"{owner.name!r}")
+        for each in known:
+            if each.signing_key == owner.signing_key:
+                audit.check_position(each.store)
+    except StateError as error:
+        raise StateError(f"{path}: {error}", code=error.code) from None
+    return audit, owner.name
+
+
+def _approvals(store: Path) -> list[dict[str, str]]:
+    """Return the approvals beside a store, an empty list if there are none."""
+    path = approvals_path(store)
+    try:
+        lines = path.read_bytes().splitlines()
+        return [msgspec.json.decode(line, type=dict[str, str]) for line in lines]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StateError(f"{path} cannot be read ({error.strerror})") from None
+    except msgspec.MsgspecError:
+        raise StateError(f"{path} has a line that is no approval; bring back the file") from None

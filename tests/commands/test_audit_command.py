@@ -1,0 +1,80 @@
+"""`fastlloyd audit`: what a site did in a run, exported, verified, and compared with what a server
+remembers.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fastlloyd.errors import StateError
+from fastlloyd.federation.store import read
+from fastlloyd.jobs.approvals import Approval, note_approval
+from fastlloyd.jobs.audits import verified
+from network_processes import DATASET, NAMES, SERVER, Site
+from network_site import FAST, here, other_site, refused
+from network_site import made as made  # noqa: PLC0414 - a fixture
+from network_site import site as site  # noqa: PLC0414 - a fixture
+
+EXPORT = ("audit", "a.store", "--export", "a.audit.jsonl")
+VERIFY = ("audit", "a.audit.jsonl", "--verify", "a.public.toml")
+
+
+def test_what_a_site_did_in_a_run_is_exported_and_verified(site: Site) -> None:
+    approval = Approval(by="Dr. A. Keeper", on="2026-11-27")
+    processes = [site.start(name, site.command(name), FAST) for name in (SERVER, *NAMES)]
+    assert [process.wait(120) for process in processes] == [0] * 4, site.said("a")
+    note_approval(approval, site.plan, DATASET, site.folder / "a.store")
+    code, out, err = here(site, [*EXPORT])
+    assert (code, err) == (0, ""), err
+    assert (site.folder / "a.audit.jsonl").stat().st_mode & 0o077 == 0
+    code, out, err = here(site, [*VERIFY])
+    assert (code, err) == (0, "")
+    for words in ("is whole and signed by 'a', a client", "approved_by Dr. A. Keeper", "Upload"):
+        assert words in out
+    code, out, err = here(site, [*VERIFY, "--json"])
+    said = json.loads(out)
+    joined = next(event for event in said["events"] if event["event"] == "RunReserved")
+    assert joined["plan"] == site.plan.digest.hex() == said["approvals"][0]["plan"]
+    rounds = [event["round"] for event in said["events"] if event["event"] == "ExchangeCharged"]
+    assert rounds == list(range(1, site.plan.mechanism.n_rounds + 1))
+    assert said["events"][-1]["outcome"] == "finished"
+    assert len(said["events"]) == read(site.folder / "a.store")[0].position.length
+    assert here(site, ["audit", "sums.store", "--export", "s.jsonl"])[0] == 0
+    assert here(site, ["audit", "s.jsonl", "--verify", "sums.public.toml"])[0] == 0
+    uploads = of_kind(site, "a.audit.jsonl", "a", "Broadcast")
+    assert uploads == of_kind(site, "s.jsonl", SERVER, "Broadcast")  # both have the same sums
+    code, _, _ = here(site, ["ledger", "positions", "sums.store", "--out", "positions.toml"])
+    assert code == 0
+    assert here(site, [*VERIFY, "--positions", "positions.toml"])[0] == 0
+
+
+def of_kind(site: Site, file: str, name: str, kind: str) -> list[str]:
+    """Digests of the messages of a kind, as an audit file has them."""
+    found, _ = verified(site.folder / file, site.folder / f"{name}.public.toml")
+    return [event["sha256"] for event in found.events if event.get("message") == kind]
+
+
+def test_refusals_name_the_line_and_the_key(site: Site) -> None:
+    budget = ["--epsilon", "9", "--delta", "1e-6", "--new"]
+    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, *budget]
+    assert here(site, limit)[0] == 0
+    assert here(site, [*EXPORT])[0] == 0
+    refused(site, [*EXPORT], "exists already")
+    refused(site, ["audit", "a.store"], "pass one of --export OUT and --verify PUBLIC")
+    refused(site, [*VERIFY[:3], "b.public.toml"], "is of another identity")
+    other_site(site, "a")
+    refused(site, [*EXPORT[:3], "b.jsonl", "--key", "others/a.identity.toml"], "another identity")
+    path = site.folder / "a.audit.jsonl"
+    path.write_bytes(path.read_bytes().replace(DATASET.encode(), b"patientz", 1))
+    refused(site, [*VERIFY], "a.audit.jsonl: line 2 (event 1) has a line that was changed")
+    refused(site, ["audit", "a.csv", "--verify", "a.public.toml"], "is no audit file")
+
+
+def test_a_file_that_is_no_audit_file_or_not_there_is_refused(site: Site, tmp_path: Path) -> None:
+    for content in (b"", b"{}", bytes(99), b'{"fastlloyd_audit":1}\n'):
+        (tmp_path / "x").write_bytes(content)
+        with pytest.raises(StateError):
+            verified(tmp_path / "x", site.folder / "a.public.toml")
+    with pytest.raises(StateError, match="cannot be read"):
+        verified(tmp_path / "y", site.folder / "a.public.toml")
