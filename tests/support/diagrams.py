@@ -1,24 +1,21 @@
-"""The state machines of the protocol as the documentation draws them."""
+"""The state machines of the protocol as the documentation shows them."""
 
 from collections.abc import Mapping
 
 from fastlloyd.federation.protocol.transitions import State
 
 
-def mermaid(transitions: Mapping[tuple[State, type], set[State]]) -> str:
-    """Draw a table's changes of state as a Mermaid diagram: an arrow per pair of states, labelled
-    with what leads along it.
+def table(transitions: Mapping[tuple[State, type], set[State]]) -> str:
+    """Return a table's changes of state in Markdown: a row per pair of states, with what leads from
+    one to the other.
     """
-    arrows: dict[tuple[State, State], list[str]] = {}
+    changes: dict[tuple[State, State], list[str]] = {}
     for (state, event), following in transitions.items():
         for successor in type(state):
             if successor in following - {state}:
-                arrows.setdefault((state, successor), []).append(event.__name__)
-    first = next(iter(transitions))[0]
-    final = [state for state in type(first) if all(a is not state for a, _ in arrows)]
-    lines = ["stateDiagram-v2", f"    [*] --> {first.value}"]
-    lines += [
-        f"    {a.value} --> {b.value}: {', '.join(events)}" for (a, b), events in arrows.items()
+                changes.setdefault((state, successor), []).append(event.__name__)
+    rows = [
+        f"| {before.value} | {after.value} | {', '.join(f'`{event}`' for event in events)} |"
+        for (before, after), events in changes.items()
     ]
-    lines += [f"    {state.value} --> [*]" for state in final]
-    return "\n".join(lines) + "\n"
+    return "\n".join(["| from | to | by |", "|---|---|---|", *rows]) + "\n"

@@ -104,8 +104,10 @@ def help_text(command: Any, context: Any) -> str:
     if name in EXAMPLES:
         sections.append(_heading("Examples", [_example(line, width) for line in EXAMPLES[name]]))
     sections += [
-        _heading(title, [_entry(_names(option), _help(option), width) for option in options])
-        for title, options in _sections(name, command.get_params(context))
+        _heading(
+            title, [_entry(option_names(option), description(option), width) for option in options]
+        )
+        for title, options in option_groups(name, command.get_params(context))
     ]
     if hasattr(command, "commands"):
         sections.append(_heading("Commands", _commands(command, context, width)))
@@ -144,7 +146,7 @@ def _example(line: str, width: int) -> str:
     return broken.replace(_UNBROKEN, " ")
 
 
-def _sections(name: str, options: Iterable[Any]) -> Iterator[tuple[str, list[Any]]]:
+def option_groups(name: str, options: Iterable[Any]) -> Iterator[tuple[str, list[Any]]]:
     """Yield the title and the options of each group of the help. Empty groups are left out."""
     shown = [option for option in options if not getattr(option, "hidden", False)]
     parts: dict[str, list[Any]] = {"Needed": [], "Usual": []}
@@ -169,7 +171,7 @@ def _part(name: str, option: Any, *, is_long: bool) -> str:
     return "Usual" if known & USUAL else f"Expert, {panel.lower()}" if panel else "Expert"
 
 
-def _names(option: Any) -> str:
+def option_names(option: Any) -> str:
     """Return the names of an option with its value, or the name of an argument."""
     metavar = (option.metavar or "").replace(" ", "").replace("|", " | ")
     if option.param_type_name == "argument":
@@ -179,7 +181,7 @@ def _names(option: Any) -> str:
     return " ".join(filter(None, (", ".join(names), metavar)))
 
 
-def _help(option: Any) -> str:
+def description(option: Any) -> str:
     """Return the description of an option. Its default is added if the description does not state
     it.
     """

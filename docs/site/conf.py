@@ -1,0 +1,48 @@
+"""Settings of Sphinx for the documentation site (`make docs`)."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from docstrings import restructured
+from pygments.lexers.special import TextLexer
+
+import fastlloyd
+
+project = "fastlloyd"
+author = "The fastlloyd developers"
+version = release = fastlloyd.__version__
+language = "en"
+extensions = ["myst_nb", "sphinx.ext.autodoc"]
+nb_execution_mode = "off"  # notebooks show the outputs that are stored in them
+myst_heading_anchors = 4
+smartquotes = False  # two hyphens begin an option
+default_role = "code"  # docstrings mark code as Markdown does
+add_module_names = False
+autodoc_typehints = "none"  # docstrings name types
+autodoc_member_order = "bysource"
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": True,
+    "exclude-members": (
+        "set_fit_request, set_predict_request, set_score_request, set_transform_request,"
+        " get_metadata_routing, set_output, fit_transform, get_feature_names_out, get_params, set_params, with_traceback, add_note"
+    ),
+}
+html_theme = "furo"
+html_title = f"fastlloyd {release}"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+
+
+def setup(app: Any) -> None:
+    """Let docstrings be read as they are written."""
+
+    def read(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
+        lines[:] = restructured(lines)
+
+    app.add_lexer("csv", TextLexer)
+    app.connect("autodoc-process-docstring", read)
