@@ -19,7 +19,7 @@ PAIRS ?= 100000
 VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pages quick compatibility lowest lint audit campaign notebook lock clean supply-chain
+.PHONY: help demo test test-pages docs docs-zip test-docs quick compatibility lowest lint audit campaign notebook lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -52,6 +52,18 @@ test: $(READY)  ## the tests every commit must pass
 test-pages: $(READY)  ## pages in a real browser: needs Chromium, Firefox and npm (apt install chromium firefox-esr npm), and says what it skips without them
 	@npm ci --silent --prefix tests/pages || echo "npm has not installed axe-core: its checks of accessibility are skipped"
 	$(BIN)/python -m pytest -n 0 -m pages tests/pages
+
+docs: $(READY)  ## the documentation site in build/docs, from docs/, notebooks and docstrings: open build/docs/index.html
+	$(BIN)/python docs/site/assemble.py build/pages
+	$(BIN)/python -m sphinx -W --keep-going -n -q -c docs/site -d build/doctrees build/pages build/docs
+
+docs-zip: docs  ## the site as one file of a release, dist/fastlloyd-docs.zip
+	@mkdir -p dist
+	cd build && ../$(BIN)/python -m zipfile -c ../dist/fastlloyd-docs.zip docs
+
+test-docs: docs  ## the site in a real browser, from the disk: links, search, requests, looks
+	@npm ci --silent --prefix tests/pages || echo "npm has not installed axe-core: its checks of accessibility are skipped"
+	$(BIN)/python -m pytest -n 0 -m pages tests/pages/test_site.py
 
 quick: WORKERS := logical
 quick: $(READY)  ## tests of single modules, without processes and network: about a minute, for while you work

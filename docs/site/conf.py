@@ -1,5 +1,6 @@
 """Settings of Sphinx for the documentation site (`make docs`)."""
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,33 @@ html_show_sourcelink = False
 html_show_sphinx = False
 
 
+
+
 def setup(app: Any) -> None:
-    """Let docstrings be read as they are written."""
-
-    def read(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
-        lines[:] = restructured(lines)
-
+    """Let docstrings be read as they are written, and signatures have no types."""
     app.add_lexer("csv", TextLexer)
-    app.connect("autodoc-process-docstring", read)
+    app.connect("autodoc-process-docstring", _read)
+    app.connect("autodoc-process-signature", _sign)
+
+
+def _read(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
+    lines[:] = restructured(lines)
+
+
+def _sign(_app: Any, what: str, _name: str, thing: Any, *_: Any) -> tuple[str, str] | None:
+    """Return the signature of a class without types. Its metaclass or `__new__` may hide it."""
+    if what != "class":
+        return None
+    shown = [
+        parameter.replace(annotation=parameter.empty, default=_short(parameter.default))
+        for parameter in inspect.signature(thing).parameters.values()
+    ]
+    return str(inspect.Signature(shown)), ""
+
+
+def _short(default: Any) -> Any:
+    return default if isinstance(default, str | int | float | None) else _Default
+
+
+class _Default:
+    """Default of a parameter that is too long to show."""
