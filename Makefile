@@ -51,7 +51,7 @@ test: $(READY)  ## the tests every commit must pass
 
 test-pages: $(READY)  ## pages in a real browser: needs Chromium, Firefox and npm (apt install chromium firefox-esr npm), and says what it skips without them
 	@npm ci --silent --prefix tests/pages || echo "npm has not installed axe-core: its checks of accessibility are skipped"
-	$(BIN)/python -m pytest -n 0 -m pages tests/pages
+	$(BIN)/python -m pytest -n 0 -m pages tests/pages --ignore=tests/pages/test_site.py
 
 docs: $(READY)  ## the documentation site in build/docs, from docs/, notebooks and docstrings: open build/docs/index.html
 	$(BIN)/python docs/site/assemble.py build/pages

@@ -34,6 +34,11 @@ autodoc_default_options = {
 }
 html_theme = "furo"
 html_title = f"fastlloyd {release}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_use_index = False
+html_show_search_summary = False  # a browser reads no other file from the disk
+html_show_copyright = False
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
@@ -46,6 +51,7 @@ def setup(app: Any) -> None:
     app.add_lexer("csv", TextLexer)
     app.connect("autodoc-process-docstring", _read)
     app.connect("autodoc-process-signature", _sign)
+    app.connect("build-finished", _label)
 
 
 def _read(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
@@ -54,7 +60,7 @@ def _read(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: 
 
 def _sign(_app: Any, what: str, _name: str, thing: Any, *_: Any) -> tuple[str, str] | None:
     """Return the signature of a class without types. Its metaclass or `__new__` may hide it."""
-    if what != "class":
+    if what != "class" or issubclass(thing, Exception):
         return None
     shown = [
         parameter.replace(annotation=parameter.empty, default=_short(parameter.default))
@@ -65,6 +71,24 @@ def _sign(_app: Any, what: str, _name: str, thing: Any, *_: Any) -> tuple[str, s
 
 def _short(default: Any) -> Any:
     return default if isinstance(default, str | int | float | None) else _Default
+
+
+REACHED = {  # by keyboard and screen readers
+    "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Site">',
+    '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
+    "<th></th>": "<td></td>",
+}
+
+
+def _label(app: Any, _error: Any) -> None:
+    """Name the landmarks of each page, and let boxes that scroll be reached by keyboard."""
+    for path in Path(app.outdir).rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for found, better in REACHED.items():
+            text = text.replace(found, better)
+        path.write_text(text, encoding="utf-8")
 
 
 class _Default:

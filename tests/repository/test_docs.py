@@ -19,6 +19,7 @@ from diagrams import table
 from fastlloyd.cli import failures, network
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER_TRANSITIONS
+from fastlloyd.reports.certainty import Odds
 
 PYTHON_FILES = [
     path.relative_to(ROOT).as_posix()
@@ -299,6 +300,26 @@ def test_the_certainties_are_those_of_gaussian_noise_rounded_up() -> None:
             float(told.removesuffix(" %"))
             == math.ceil(100 * odds / (1 + odds) * 10**digits) / 10**digits
         )
+
+
+@pytest.mark.parametrize("page", ["questions.md", "cheat-sheet.md", "for-approval.md"])
+def test_the_odds_of_a_guess_are_those_of_gaussian_noise_rounded_up(page: str) -> None:
+    delta = 1e-6
+    odds = {
+        epsilon: Odds(gdp_mu(epsilon, delta), epsilon, delta) for epsilon in (0.1, 0.5, 1, 2, 5, 10)
+    }
+    average = [math.ceil(100 * each.right_guesses()) for each in odds.values()]
+    worst = [math.ceil(100 * each.certainty(0.5)) for each in odds.values()]
+    text = " ".join((ROOT / "docs" / page).read_text().split())
+    if page == "questions.md":
+        cells = [" | ".join(map(str, row)) for row in ([*odds], average, worst)]
+        titles = ("epsilon", "right of 100, on average", "right of 100, after the most telling result")
+        assert all(f"| {title} | {row} |" in text for title, row in zip(titles, cells, strict=True))
+    elif page == "cheat-sheet.md":
+        assert f"at most {', '.join(map(str, average[:4]))} with epsilon 0.1, 0.5, 1, 2" in text
+    else:
+        assert f"[{average[2]} of 100 times]" in text
+        assert f"at most {worst[2]} of 100" in text
 
 
 def test_the_exit_codes_of_a_run_are_those_of_the_code() -> None:
