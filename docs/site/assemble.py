@@ -21,6 +21,7 @@ OF_THE_REPOSITORY = ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG", "CODE_OF
 LINK = re.compile(r"(\]\()([^)#\s]*)(#[^)\s]*)?(\))")
 FENCED = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 LOCAL = re.compile(r"\]\(([^)#:\s]+\.(?:md|ipynb))(?:#[^)]*)?\)")
+TITLES = {"project/README.md": "Install fastlloyd"}  # in the list of pages
 TREE = "\n```{{toctree}}\n:hidden:\n:maxdepth: {depth}\n\n{pages}\n```\n"
 
 
@@ -112,7 +113,8 @@ class Site:
             found = [target for target in dict.fromkeys(LOCAL.findall(text)) if target not in known]
             found = [target for target in found if target not in {*self.parts.values(), page}]
             known.update(found)
-            self.write(page, text + TREE.format(depth=1, pages="\n".join(found)))
+            shown = [f"{TITLES[each]} <{each}>" if each in TITLES else each for each in found]
+            self.write(page, text + TREE.format(depth=1, pages="\n".join(shown)))
         lines = [f"- [{title}]({self.parts[_anchor(title)]})" for title in titles]
         first = self.moved(first, "docs/index.md", "index.md")
         tree = TREE.format(depth=2, pages="\n".join(self.parts.values()))

@@ -29,7 +29,8 @@ autodoc_default_options = {
     "inherited-members": True,
     "exclude-members": (
         "set_fit_request, set_predict_request, set_score_request, set_transform_request,"
-        " get_metadata_routing, set_output, fit_transform, get_feature_names_out, get_params, set_params, with_traceback, add_note"
+        " get_metadata_routing, set_output, fit_transform, get_feature_names_out, get_params,"
+        " set_params, with_traceback, add_note"
     ),
 }
 html_theme = "furo"
@@ -42,8 +43,6 @@ html_show_copyright = False
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
-
-
 
 
 def setup(app: Any) -> None:

@@ -164,8 +164,8 @@ def _files() -> str:
         [
             "# Files of a result",
             "",
-            "`fit`, `simulate`, `join` and `bounds estimate` write some of these into the folder of",
-            "`--out`. The guarantee covers all of them, except what is marked NOT PRIVATE.",
+            "`fit`, `simulate`, `join` and `bounds estimate` write some of these into a folder",
+            "(`--out`). The guarantee covers all of them, except what is marked NOT PRIVATE.",
             "",
             "| file | what it holds |",
             "|---|---|",

@@ -136,9 +136,7 @@ def test_search_finds_the_page_without_a_server(opened: Any, words: str) -> None
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", MAIN)
-def test_a_page_fits_its_window_and_axe_finds_no_fault(
-    opened: Any, name: str, scheme: str
-) -> None:
+def test_a_page_fits_its_window_and_axe_finds_no_fault(opened: Any, name: str, scheme: str) -> None:
     visited = opened(f"{name}.html", color_scheme=scheme)
     for width in (390, 1280):
         visited.set_viewport_size({"width": width, "height": 900})

@@ -313,7 +313,11 @@ def test_the_odds_of_a_guess_are_those_of_gaussian_noise_rounded_up(page: str) -
     text = " ".join((ROOT / "docs" / page).read_text().split())
     if page == "questions.md":
         cells = [" | ".join(map(str, row)) for row in ([*odds], average, worst)]
-        titles = ("epsilon", "right of 100, on average", "right of 100, after the most telling result")
+        titles = (
+            "epsilon",
+            "right of 100, on average",
+            "right of 100, after the most telling result",
+        )
         assert all(f"| {title} | {row} |" in text for title, row in zip(titles, cells, strict=True))
     elif page == "cheat-sheet.md":
         assert f"at most {', '.join(map(str, average[:4]))} with epsilon 0.1, 0.5, 1, 2" in text

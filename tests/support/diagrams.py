@@ -14,7 +14,7 @@ def table(transitions: Mapping[tuple[State, type], set[State]]) -> str:
         for successor in type(state):
             if successor in following - {state}:
                 changes.setdefault((state, successor), []).append(event.__name__)
-    rows = [
+    rows: list[str] = [
         f"| {before.value} | {after.value} | {', '.join(f'`{event}`' for event in events)} |"
         for (before, after), events in changes.items()
     ]
