@@ -19,7 +19,7 @@ from fastlloyd.federation.ledger import Account, account, finite, known_datasets
 from fastlloyd.federation.store import History, Store, read, store_path
 from fastlloyd.federation.store.events import Limit, LimitSet, UnitLimitSet
 from fastlloyd.reports import budget
-from fastlloyd.reports.accounts import Total, condition, down
+from fastlloyd.reports.accounts import LedgerTotal, condition, down
 
 PNG = b"\x89PNG"
 
@@ -66,7 +66,7 @@ def is_there(file: Path | None) -> bool:
     return HoldersLedger(path_of(None)).is_there() if file is None else has_store(file)
 
 
-def total_of(file: Path | None, digest: bytes) -> Total | None:
+def total_of(file: Path | None, digest: bytes) -> LedgerTotal | None:
     """Return the total of the data set on which a ledger counts the run with this digest, or None
     if no data set, or more than one, has such a run.
 
@@ -85,7 +85,7 @@ def total_of(file: Path | None, digest: bytes) -> Total | None:
         return None
     (dataset,) = named
     listed = [account(history, dataset, each) for each in sums_on(history, dataset)]
-    return Total(listed, iso(contents.seconds[-1])[:10])
+    return LedgerTotal(listed, iso(contents.seconds[-1])[:10])
 
 
 def opened(file: Path | None, *, new: bool) -> Store:

@@ -11,7 +11,7 @@ from fastlloyd.federation.ledger import Account, Proviso, finite
 SEVERAL = 10  # number of runs for which a sentence also says what each may spend
 
 
-class Total(NamedTuple):
+class LedgerTotal(NamedTuple):
     """Total of all runs on the records of a result, by the ledger of their owner.
 
     accounts : accounts of the data set, one for each kind of neighbours.

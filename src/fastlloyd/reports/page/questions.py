@@ -15,7 +15,7 @@ from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.federation.ledger import Account, finite
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.uncertainty import FEW, Status
-from fastlloyd.reports.accounts import Total, condition
+from fastlloyd.reports.accounts import LedgerTotal, condition
 from fastlloyd.reports.page.document import document, warnings
 from fastlloyd.reports.page.privacy import listed
 from fastlloyd.reports.page.run_view import RunView
@@ -46,12 +46,16 @@ class Sources(NamedTuple):
 
     run: RunView
     people: PeopleFacts
-    total: Total | None
+    total: LedgerTotal | None
     stored: StoredResult | None
 
     @classmethod
     def of(
-        cls, files: StoredFiles, sealed: SealedSettings, people: PeopleFacts, total: Total | None
+        cls,
+        files: StoredFiles,
+        sealed: SealedSettings,
+        people: PeopleFacts,
+        total: LedgerTotal | None,
     ) -> Self:
         """Return the sources of a stored result. Its privacy statement is computed anew.
 
@@ -86,7 +90,7 @@ class Sources(NamedTuple):
         return [*lacking, "contact"] if self.contact[0] is None else lacking
 
 
-class Answer(NamedTuple):
+class Answered(NamedTuple):
     """Answer to a question.
 
     question : name of the fact that asks.
@@ -122,7 +126,7 @@ def statement_page(sources: Sources) -> bytes:
     return document(name or title, [*content, foot])
 
 
-def _answered(run: RunView, answer: Answer) -> Markup:
+def _answered(run: RunView, answer: Answered) -> Markup:
     words = [
         element("bdi", each) if isinstance(each, str) else run.words(each) for each in answer.words
     ]
@@ -144,11 +148,11 @@ def _not_covered(run: RunView, codes: Sequence[str]) -> list[Child]:
     return [element("h3", run.said("not_covered_here")), listed(found)] if found else []
 
 
-def _of_people(question: str, fact: object, key: str) -> Answer:
-    return Answer(question, [] if fact is None else [str(fact)], f"{PEOPLE}: {key}")
+def _of_people(question: str, fact: object, key: str) -> Answered:
+    return Answered(question, [] if fact is None else [str(fact)], f"{PEOPLE}: {key}")
 
 
-def _unit(sources: Sources) -> list[Answer]:
+def _unit(sources: Sources) -> list[Answered]:
     run, said = sources.run, sources.run.privacy
     counts = "contribution_of_record"
     if run.mechanism.persons is not None:
@@ -157,12 +161,12 @@ def _unit(sources: Sources) -> list[Answer]:
     relation = Fact.of(f"registry_{said['neighboring_relation']}")
     evidence = f"{PRIVACY}: unit_of_protection, neighboring_relation"
     return [
-        Answer("unit", [unit, relation], evidence),
-        Answer("contribution", [Fact.of(counts), Fact.of("clipped")], sources.settings),
+        Answered("unit", [unit, relation], evidence),
+        Answered("contribution", [Fact.of(counts), Fact.of("clipped")], sources.settings),
     ]
 
 
-def _accounting(sources: Sources) -> list[Answer]:
+def _accounting(sources: Sources) -> list[Answered]:
     run, total = sources.run, sources.total
     cost: list[Fact | str] = [
         Fact.of("answer_cost", guarantee=run.guarantee, n=run.privacy["n_rounds"]),
@@ -175,9 +179,9 @@ def _accounting(sources: Sources) -> list[Answer]:
             spent.append(_spent(one))
             limits += _limit(one)
     return [
-        Answer("cost", cost, f"{PRIVACY}: epsilon, delta, rho"),
-        Answer("releases", spent, _LEDGER),
-        Answer("limit", limits, _LEDGER),
+        Answered("cost", cost, f"{PRIVACY}: epsilon, delta, rho"),
+        Answered("releases", spent, _LEDGER),
+        Answered("limit", limits, _LEDGER),
     ]
 
 
@@ -199,12 +203,12 @@ def _limit(one: Account) -> list[Fact]:
     return [said, Fact.of("answer_proviso", condition=condition(one.proviso))]
 
 
-def _trust(sources: Sources) -> list[Answer]:
+def _trust(sources: Sources) -> list[Answered]:
     run, plan = sources.run, sources.run.plan
-    noise = Answer("noise", [noise_from(plan)], sources.settings)
+    noise = Answered("noise", [noise_from(plan)], sources.settings)
     if plan is None or plan.simulated:
         readers = Fact.of("holds_against", who=Fact.of("against_readers"))
-        return [noise, Answer("against", [readers], sources.settings)]
+        return [noise, Answered("against", [readers], sources.settings)]
     federated = run.privacy["federated"]
     remaining = [
         Fact.of("nothing_is_protected", who=each["who"])
@@ -217,10 +221,10 @@ def _trust(sources: Sources) -> list[Answer]:
         Fact.of("answer_coalitions"),
     ]
     evidence = f"{PRIVACY}: federated.holds_against, federated.coalitions"
-    return [noise, Answer("against", against, evidence, remaining)]
+    return [noise, Answered("against", against, evidence, remaining)]
 
 
-def _choices(sources: Sources) -> list[Answer]:
+def _choices(sources: Sources) -> list[Answered]:
     people, bounds = sources.people, sources.run.privacy.get("bounds")
     words: list[Fact | str] = [bounds_from(sources.run.privacy)]
     if bounds is not None:
@@ -228,13 +232,13 @@ def _choices(sources: Sources) -> list[Answer]:
     if sources.stored is None:
         words = [Fact.of("answer_outer_range")]
     return [
-        Answer("bounds", words, f"{PRIVACY}, {sources.settings}"),
+        Answered("bounds", words, f"{PRIVACY}, {sources.settings}"),
         _of_people("choices", people.choices, "choices"),
         _of_people("epsilon", people.justification, "justification"),
     ]
 
 
-def _implementation(sources: Sources) -> list[Answer]:
+def _implementation(sources: Sources) -> list[Answered]:
     said, name = sources.run.privacy, sources.run.mechanism.name
     program = Fact.of(
         "registry_mechanisms",
@@ -245,8 +249,8 @@ def _implementation(sources: Sources) -> list[Answer]:
     )
     audited = Fact.of("answer_audited" if name in _AUDITS else "answer_not_audited", name=name)
     return [
-        Answer("program", [program], f"{PRIVACY}, {_PROOFS}"),
-        Answer(
+        Answered("program", [program], f"{PRIVACY}, {_PROOFS}"),
+        Answered(
             "audited",
             [audited, Fact.of("answer_reviewed")],
             _AUDITS.get(name, ", ".join(_AUDITS.values())),
@@ -254,47 +258,47 @@ def _implementation(sources: Sources) -> list[Answer]:
     ]
 
 
-def _side_channels(_: Sources) -> list[Answer]:
+def _side_channels(_: Sources) -> list[Answered]:
     words: list[Fact | str] = [Fact.of("answer_rounding"), Fact.of("answer_channels")]
-    return [Answer("channels", words, f"{_PROOFS}/rounding.md, docs/threat-model.md")]
+    return [Answered("channels", words, f"{_PROOFS}/rounding.md, docs/threat-model.md")]
 
 
-def _utility(sources: Sources) -> list[Answer]:
+def _utility(sources: Sources) -> list[Answered]:
     stored = sources.stored
     if stored is None:
         missing = sources.run.privacy["not_found"]
         found = Fact.of("not_found", features=missing) if missing else Fact.of("answer_all_found")
         tails = Fact.of("answer_tails")
-        return [Answer("error", [found], BOUNDS), Answer("hurt", [tails], sources.settings)]
+        return [Answered("error", [found], BOUNDS), Answered("hurt", [tails], sources.settings)]
     m, error = stored.mechanism, stored.count_error
     doubtful = sum(status in (Status.FEW.value, Status.STAYED.value) for status in stored.status)
     small = Fact.of(
         "answer_small", least=math.ceil(FEW * error), n=doubtful, n_clusters=m.n_clusters
     )
     return [
-        Answer("error", [Fact.of("registry_utility", error=error)], EXACT),
-        Answer("hurt", [small, Fact.of("answer_extremes")], EXACT),
+        Answered("error", [Fact.of("registry_utility", error=error)], EXACT),
+        Answered("hurt", [small, Fact.of("answer_extremes")], EXACT),
     ]
 
 
-def _security(sources: Sources) -> list[Answer]:
+def _security(sources: Sources) -> list[Answered]:
     return [_of_people("security", sources.people.security, "security")]
 
 
-def _collection(sources: Sources) -> list[Answer]:
+def _collection(sources: Sources) -> list[Answered]:
     return [_of_people("collection", sources.people.collection, "collection")]
 
 
-def _contact(sources: Sources) -> list[Answer]:
+def _contact(sources: Sources) -> list[Answered]:
     contact, where = sources.contact
     return [
-        Answer("contact", [] if contact is None else [contact], where),
+        Answered("contact", [] if contact is None else [contact], where),
         _of_people("expires", sources.people.expires, "expires"),
     ]
 
 
 # by heading: the answers, and the codes of what the guarantee does not cover there
-SECTIONS: Final[dict[str, tuple[Callable[[Sources], list[Answer]], tuple[str, ...]]]] = {
+SECTIONS: Final[dict[str, tuple[Callable[[Sources], list[Answered]], tuple[str, ...]]]] = {
     "unit": (
         _unit,
         ("several_records", "wrong_ids", "more_organisations", "people_in_general"),
