@@ -21,7 +21,7 @@ def test_advise_says_what_to_expect_and_keeps_it(fastlloyd: Command, here: Path)
         "mostly noise",
         "clear",
         "of 100",
-        "A bar does not include",
+        "Error bars do not account for",
         f"clear clusters is {read['least_epsilon']:g}.",
         f"clear clusters need {read['needed_records']} records",
     ):

@@ -361,7 +361,7 @@ def test_the_loss_is_estimated_on_request_and_said_with_its_error_and_meaning(
     )
     assert (code, err) == (0, "")
     text = " ".join(out.split())
-    assert "Private estimate of the loss: " in text
+    assert "Noisy estimate of the loss: " in text
     assert "the sum of squared distances to the nearest centroid, in squared half widths" in text
     assert "For each of 500 expected records it is" in text
     assert " of them move the centroids) and the loss together" in text
@@ -386,7 +386,7 @@ def test_a_negative_estimate_of_the_loss_is_left_as_it_is_and_explained(
 
     monkeypatch.setattr(central, "cluster", unlucky)
     text = " ".join(fastlloyd("fit", "data.csv", *PUBLIC, "--loss").out.split())
-    assert "Private estimate of the loss: -" in text
+    assert "Noisy estimate of the loss: -" in text
     assert "It is negative" in text
 
 

@@ -63,7 +63,7 @@ def test_join_refuses_records_it_cannot_use(site: Site) -> None:
     refused(
         site,
         site.join("a", "--data", "text.csv"),
-        "not a number; empty it or state its word (--missing-words,",
+        "not a number; clear the cell or state its text with --missing-words",
     )
     assert (
         "--columns" not in site.run(site.join("a", "--data", "text.csv"), FAST)[2]

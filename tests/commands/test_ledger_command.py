@@ -715,7 +715,7 @@ def test_events_are_listed_with_their_time_and_its_zone(
     assert run(["ledger", "log", path]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert "2023-11-14 22:13:20 UTC" in first
-    assert "exchange 1 charged" in second
+    assert "round 1 charged" in second
     assert run_id(1).hex() in second
     assert run(["ledger", "verify", path]) == 0
     assert "2023-11-14 22:13:20 UTC" in capsys.readouterr().out

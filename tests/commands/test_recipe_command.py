@@ -312,6 +312,4 @@ def test_a_forecast_takes_its_numbers_from_a_recipe(fastlloyd: Command) -> None:
     assert plain["bars"] == []
     del with_units["question"]["bounds"], without["question"]["bounds"]
     assert with_units["question"] == without["question"]
-    refused(
-        fastlloyd("advise", "--recipe", RECIPE, "--bounds", "a=0:1"), "bounds stand in the recipe"
-    )
+    refused(fastlloyd("advise", "--recipe", RECIPE, "--bounds", "a=0:1"), "already has the bounds")

@@ -167,21 +167,23 @@ class Door:
         if method == "POST":
             return self._refusal_of_form(headers)
         if method not in ("GET", "HEAD"):
-            return 405, "Only pages and forms are answered."
+            return 405, "This address answers only requests for pages and forms."
         is_foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         if is_foreign and headers.get("sec-fetch-dest") != "document":
-            return 403, "This is not for other pages."
+            return 403, "Other websites may not use this address. Open the app itself."
         return None
 
     def _refusal_of_form(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is None and origin is None:
-            return 403, "A browser says where a form comes from; this one did not."
+            return 403, (
+                "The browser did not say which page the form comes from. Use another browser."
+            )
         if site not in (None, "same-origin") or origin not in (None, f"http://{self.host}"):
             return 403, "A form must come from a page of the app."
         kind = headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/x-www-form-urlencoded":
-            return 415, "Only plain forms are taken; no file is ever uploaded."
+            return 415, "The app accepts only plain forms, and takes no uploaded files."
         length = headers.get("content-length", "")
         if not (length.isascii() and length.isdigit()):
             return 411, "The length of the form is missing."

@@ -144,7 +144,7 @@ def serve(port: int, ledger_file: Path | None, say: Say, *, with_browser: bool) 
         name = f"fl-{secrets.token_hex(8)}.localhost"
         host = f"{name}:{sockets[0].getsockname()[1]}"
         site = Site(Drafts(state / "drafts"), ChildRuns(state / "runs"), ledger_file, Path.cwd())
-        door = Door(application(site), host, lambda code: say(f"Code, for two minutes: {code}"))
+        door = Door(application(site), host, lambda code: say(f"Code (works once): {code}"))
         opener = state / _OPENER
         try:
             _greet(door, opener, say, with_browser=with_browser)
@@ -169,11 +169,11 @@ def _greet(door: Door, opener: Path, say: Say, *, with_browser: bool) -> None:
     opener.unlink(missing_ok=True)
     write_private(opener, text.text)
     say(f"Address: {address}")
-    say(f"Code, once and for two minutes: {code}")
-    say("Chromium, Chrome, Edge and Firefox know this address; Safari does not.")
+    say(f"Code (works once, within two minutes): {code}")
+    say("Open this address in Chromium, Chrome, Edge or Firefox; Safari cannot open it.")
     if "SSH_CONNECTION" in os.environ:
         port = door.host.rpartition(":")[2]
-        say(f"From another machine: ssh -L {port}:localhost:{port} THIS-MACHINE, equal ports.")
+        say(f"From another machine: ssh -L {port}:localhost:{port} THIS-MACHINE (same ports).")
     say("Press Ctrl-C to end. Runs that are under way go on.")
     if with_browser:
         with suppress(webbrowser.Error):

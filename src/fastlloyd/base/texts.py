@@ -44,7 +44,7 @@ def changed_on_its_way(text: str, source: object) -> str:
     elif re.search(r"(?i)<html|<body|&quot;|\{\\rtf", text):
         how = "it is a formatted page, not plain text"
     elif "=3D" in text:
-        how = "it has = codes, in which some mails are encoded (quoted-printable)"
+        how = "it contains codes such as =3D, which some mail programs put in (quoted-printable)"
     elif re.search("[\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb]", text):
         how = "its quotation marks were exchanged for curly ones"
     elif any(_is_broken(line) for line in lines):

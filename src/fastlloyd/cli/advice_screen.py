@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from fastlloyd.reports.advice import Advice, Federation, Outlook, PlannedRun
 
 NOT_IN_IT = (
-    "A bar does not include a poor local optimum of k-means, a number of clusters that does not"
-    " fit, or records that are clipped to the bounds or left out beyond the radius. A cluster that"
-    " is smaller than the others has a longer bar."
+    "Error bars do not account for a poor local optimum of k-means, for a number of clusters that"
+    " does not fit, or for records that are clipped to the bounds or left out beyond the radius."
+    " A cluster that is smaller than the others has a longer error bar."
 )
 HOSTED = (
     "If a client is to run the server (plan new --host), pass --max-colluding 2, because the host"
@@ -27,17 +27,19 @@ SIMULATED = (
     " the simulated runs. Your records may differ from all of them."
 )
 BAR = (
-    "bar: two standard errors of a settled centroid, which a result shows to either side. It is in"
-    " percent of the width of the bounds, and unknown (-) if hardly any cluster would be settled."
+    "bar: error bar, two standard errors of a centroid. A result shows it on either side of the"
+    " centroid. It is in percent of the width of the bounds, and unknown (-) if hardly any"
+    " cluster would have a reliable error."
 )
 ODDS = (
-    "right guesses of 100: of 100 guesses whether one {unit} is in the data, at most so many are"
-    " right on average. Without the result it is 50. The second number holds after the most telling"
-    " result, except with probability delta."
+    "right guesses of 100: if somebody guesses 100 times whether one {unit} is in the data, at"
+    " most this many guesses are right on average (50 without the result). The second number is"
+    " the most for any single result, except with probability delta."
 )
 VERDICT = (
-    "verdict: effect of the noise on a cluster of {size:.0f} {many}. Below {few} standard"
-    " deviations of a count it is mostly noise, below {enough} it is blurred."
+    "verdict: effect of the noise on a cluster of {size:.0f} {many}. If this size is below {few}"
+    " standard deviations of a noisy count, the cluster is mostly noise; below {enough}, it is"
+    " blurred."
 )
 
 
@@ -74,13 +76,13 @@ def _meaning(question: "PlannedRun", last: "Outlook") -> list[str]:
     ]
     if last.sum_noise is not None:
         lines.append(
-            "noise of a sum: standard deviation of one feature's sum in the last round, in half"
-            " widths."
+            "noise of a sum: standard deviation of one feature's sum in the last round, in units"
+            " of half the width of the bounds."
         )
     if question.estimate_loss:
         lines.append(
-            "noise of the loss per record: standard deviation of the estimate, in squared half"
-            " widths."
+            "noise of the loss per record: standard deviation of the estimate, in units of the"
+            " squared half width of the bounds."
         )
     return [*lines, f"delta = {last.delta:.3g}."]
 

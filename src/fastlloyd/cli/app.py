@@ -19,11 +19,14 @@ COMMANDS = {
     "fit": "Cluster the records of one organisation with differential privacy.",
     "app": "Find groups step by step, with pages in the browser of this machine.",
     "simulate": "Deal records to clients at random and run the clients together in this process.",
-    "advise": "Forecast the bars of a result, its noise and bytes, from public numbers only.",
+    "advise": (
+        "Forecast the error bars of a result, its noise, and the bytes that are sent, from"
+        " public numbers only."
+    ),
     "result": "Make the page of a result from its other files, and name its clusters.",
     "assign": "Label your records by the nearest centroid of a result: NOT PRIVATE.",
     "bounds": "Make files of public bounds.",
-    "recipe": "Make, check and explain recipes: from the columns of a table to features.",
+    "recipe": "Make, check and explain recipes, which say how columns of a table become features.",
     "keygen": (
         "Make the keys of a client or server: a private file to keep, and a public file for the"
         " plan."

@@ -37,7 +37,7 @@ def rows(recorded: list[Event], seconds: tuple[int, ...]) -> list[dict[str, Any]
 
 def _reserved(event: Reservation) -> str:
     n = len(event.cost.costs)
-    return f"run of {event.client} reserved on {event.dataset}, exchanges: {n}"
+    return f"run of {event.client} reserved on {event.dataset}, rounds: {n}"
 
 
 def _limit(event: Limit) -> str:
@@ -59,9 +59,9 @@ def _noted(event: RunNoted) -> str:
 _WORDS: Mapping[type, Callable[[Any], str]] = {
     events.RunReserved: _reserved,
     events.PersonRunReserved: _reserved,
-    events.RunCharged: lambda _: "all exchanges charged",
+    events.RunCharged: lambda _: "all rounds charged",
     events.HandedBack: lambda e: (
-        f"exchanges refunded, because no noise was drawn for them: {', '.join(map(str, e.numbers))}"
+        f"rounds refunded, because no noise was drawn for them: {', '.join(map(str, e.numbers))}"
     ),
     events.RunNoted: _noted,
     events.TakenOver: lambda _: "run began before this ledger knew of it",
@@ -70,8 +70,8 @@ _WORDS: Mapping[type, Callable[[Any], str]] = {
     ),
     events.AddedUp: lambda e: f"runs added up: {sum(each.times for each in e.sums)}",
     events.MessageRecorded: lambda e: f"message {e.kind} recorded",
-    events.ExchangeCharged: lambda e: f"exchange {e.number} charged",
-    events.RunEnded: lambda e: f"run {e.outcome.value}, exchanges released: {len(e.released)}",
+    events.ExchangeCharged: lambda e: f"round {e.number} charged",
+    events.RunEnded: lambda e: f"run {e.outcome.value}, rounds released: {len(e.released)}",
     events.LimitSet: _limit,
     events.UnitLimitSet: _limit,
     events.ClientJoined: lambda e: f"client {e.client} joined",

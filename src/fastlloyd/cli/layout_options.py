@@ -81,8 +81,8 @@ class LayoutOptions:
         _in_text(
             "--missing-words",
             help=(
-                "More words for a missing cell, as a,b,c. An empty cell, NA, NaN, null and '?'"
-                " always count as missing. Upper and lower case are the same."
+                "More words for a missing cell, separated by commas. An empty cell, NA, NaN, null"
+                " and '?' always count as missing. Upper and lower case are the same."
             ),
             metavar="WORDS",
         ),

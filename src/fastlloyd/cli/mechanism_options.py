@@ -39,8 +39,8 @@ class MechanismOptions:
             help=(
                 "Public bounds, chosen without looking at the data: LO:HI for all columns,"
                 " a=LO:HI,b=LO:HI, or a TOML file with a table [bounds] (`fastlloyd bounds"
-                " template` makes one). The word 'private' finds the bounds within --range (only"
-                " fit). The word 'from-data' takes the bounds of the records, NOT PRIVATE."
+                " template` makes one). The word 'private' finds the bounds within --range (in"
+                " `fit` only). The word 'from-data' takes the bounds of the records, NOT PRIVATE."
             ),
             metavar="BOUNDS|private|from-data",
         ),
@@ -79,8 +79,8 @@ class MechanismOptions:
         str,
         in_clustering(
             help=(
-                "'paper' stands for the settings of the published experiments (weaker delta, no"
-                " floor under counts)."
+                "'paper' takes the settings of the published experiments (weaker delta,"
+                " --min-count 0)."
             ),
             metavar="default|paper",
         ),
@@ -121,7 +121,10 @@ class MechanismOptions:
     initialization: Annotated[
         str | None,
         in_ablation(
-            help="Search for the radius of the spheres whose centres are the initial centroids.",
+            help=(
+                "How to search for the radius of the spheres whose centres are the initial"
+                " centroids."
+            ),
             metavar="bisection|halving",
         ),
     ] = None
@@ -129,8 +132,8 @@ class MechanismOptions:
         float | None,
         in_ablation(
             help=(
-                "Least noisy count with which a centroid moves; with a smaller count it stays. The"
-                " paper has 0."
+                "Smallest noisy count at which a centroid still moves; with a smaller count it"
+                " stays. The paper has 0."
             ),
             metavar="N",
         ),

@@ -45,7 +45,7 @@ Data = Annotated[
 Columns = Annotated[
     str | None,
     in_clustering(
-        help="Columns to use, as a,b,c. Default: those with bounds by name, else all.",
+        help="Columns to use, separated by commas. Default: those with bounds by name, else all.",
         metavar="NAMES",
     ),
 ]
@@ -112,8 +112,8 @@ ProtectedUnit = Annotated[
     in_privacy(
         "--unit",
         help=(
-            "Unit that is protected and counted: one record, or one person with all rows (join"
-            " then needs --unit-column)."
+            "Unit that is protected and counted: one record, or all rows of one person together"
+            " (join then needs --unit-column)."
         ),
         metavar="record|person",
     ),
@@ -174,7 +174,7 @@ NewUnit = Annotated[
         "--new-unit",
         help=(
             "Confirm that earlier runs on this data set protected another unit (such as cases,"
-            " not patients), and start a new sum for this unit."
+            " not patients), and count the epsilon for this unit separately."
         ),
     ),
 ]

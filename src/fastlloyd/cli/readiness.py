@@ -112,7 +112,7 @@ def say_ready(request: ClientRequest, address: str, found: Rehearsal) -> None:
     terminal.show_values(console, f"You would contribute ({EXACT})", rows)
     owner = screen.OwnersScreen(as_json=False, say=typer.echo)
     owner.often_clipped(exact.clipped, m.domain.features)
-    terminal.show_values(console, "It would cost, and send", _cost(request, address, found))
+    terminal.show_values(console, "What it would cost and send", _cost(request, address, found))
     for sentence in said(seen_of_a_client(plan), m.unit):
         typer.echo(f"{sentence[0].upper()}{sentence[1:].removesuffix('.')}.")
     typer.echo(of_passes(plan, found.seconds))

@@ -61,7 +61,8 @@ def _here(look: "Look") -> dict[str, Any]:
     if with_words := [column.name for column in look.columns if column.has_words]:
         typer.echo(f"\nThere are words among the numbers of: {', '.join(with_words)}")
         words = _items(
-            "Words for a missing cell, with commas between, as k.A.,- (Enter: none)", default=""
+            "Words for a missing cell, separated by commas, such as n/a,unknown (Enter: none)",
+            default="",
         )
         here |= {"missing_words": words} if any(words) else {}
     return here
@@ -115,7 +116,8 @@ def _until_right(column: "ColumnLook", way: str, per_person: str | None) -> dict
         table = _ASKED[way](column)
         if column.has_gaps:
             typer.echo(
-                'Some cells are missing. Each counts as: a number, "middle", "drop", "refuse"'
+                'Some cells are missing. Write a number to fill in, "middle" (of the bounds),'
+                ' "drop" (leave the record out) or "refuse" (refuse the file)'
             )
             table["missing"] = _plain(typer.prompt("missing"))
         if per_person is not None:
@@ -148,7 +150,7 @@ def _ask_values(_column: "ColumnLook") -> dict[str, Any]:
 
 def _ask_categories(_column: "ColumnLook") -> dict[str, Any]:
     return {
-        "categories": _items("Categories, as a,b,c"),
+        "categories": _items("Categories, separated by commas"),
         "other": _choice("Any other text counts as", ("none", "missing", "refuse")),
     } | _weight()
 
@@ -159,14 +161,14 @@ def _weight() -> dict[str, Any]:
     """
     typer.echo("Two texts are as far apart as the two bounds of a number. If that is too much,")
     given = typer.prompt(
-        "write a weight below 1, as 0.1 (Enter: no)", default="", show_default=False
+        "write a weight below 1, such as 0.1 (Enter: no weight)", default="", show_default=False
     )
     return {"weight": _plain(given)} if given.strip() else {}
 
 
 def _ask_date(column: "ColumnLook") -> dict[str, Any]:
     form = typer.prompt("Format of the dates", default=column.form or "%Y-%m-%d")
-    ends = _items("First and last possible date, as 2023-01-01, 2023-12-31")
+    ends = _items("First and last possible date, such as 2023-01-01, 2023-12-31")
     return {"date": form, "bounds": ends}
 
 
@@ -197,7 +199,7 @@ def _order(look: "Look", features: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bounds(what: str) -> list[Any]:
     while len(ends := _items(f"{what}, as 0, 110")) != 2:
-        typer.echo("expected two numbers with decimal points, as 0.2, 15", err=True)
+        typer.echo("expected two numbers, such as 0.2, 15; write decimals with a point", err=True)
     return [_plain(end) for end in ends]
 
 

@@ -221,7 +221,7 @@ def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | Non
         return stated(bounds)
     if bounds is not None:
         raise PlanError(
-            "the recipe already has bounds or ranges, with each feature; leave out --bounds",
+            "the recipe already has the bounds or the range of each feature; leave out --bounds",
             field="bounds",
         )
     return RecipeFeatures(recipe.features, recipe.searched)
@@ -238,7 +238,8 @@ def ranges_of(recipe: "Using | None", value_range: str | None) -> "StatedBounds 
         return stated(value_range)
     if value_range is not None:
         raise PlanError(
-            "a range stands in the recipe, with its feature; leave out --range", field="value_range"
+            "the recipe already has the range of each feature; leave out --range",
+            field="value_range",
         )
     return RecipeFeatures(recipe.features, recipe.searched).ranges
 
@@ -254,8 +255,8 @@ def columns_of(recipe: "Using | None", features: str | None) -> "Sequence[str]":
         return [column.name for column in recipe.columns]
     if features is None:
         raise PlanError(
-            "--features is missing: name the columns that all clients have, as a,b,c, or pass"
-            " --recipe FILE",
+            "--features is missing: name the columns that all clients have, separated by commas,"
+            " or pass --recipe FILE",
             field="features",
         )
     return parse_columns(features)

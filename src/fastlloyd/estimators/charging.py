@@ -319,7 +319,7 @@ def _only(accounts: Sequence[BudgetAccount]) -> BudgetAccount | None:
         names = listing([each.dataset.name for each in accounts])
         raise BudgetError(
             f"blocks of the data sets {names} are open, and this fit may be inside any of them;"
-            " pass dataset='NAME', and open only one block of this data set"
+            " pass dataset='NAME' to the estimator, and keep only one block of that data set open"
         )
     return next(iter(accounts), None)
 

@@ -126,7 +126,11 @@ def groups_of(X: Any, using: Using, *, is_person: bool) -> Any:
         return None
     name = using.here.unit_column
     if name is None:
-        why = "puts the rows of a person together" if using.is_per_person else "protects persons"
+        why = (
+            "makes one record of all rows of a person"
+            if using.is_per_person
+            else "protects persons"
+        )
         raise PlanError(
             f"the recipe {why}, which needs the id of each row's person; name the column of the ids"
             " as unit_column in the section [here] of the recipe, or pass groups to fit",

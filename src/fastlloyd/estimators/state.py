@@ -165,7 +165,12 @@ def hidden(first: FirstStage | None) -> list[str]:
     """
     names = [] if first is None else first.not_found
     return (
-        [f"noise hides where the values of {listing(names)} lie: their bounds are the outer range"]
+        [
+            (
+                f"noise hides the position of the values of {listing(names)}, so their bounds are the"
+                " whole range that was stated"
+            )
+        ]
         if names
         else []
     )

@@ -360,7 +360,7 @@ def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
 
 
 Counted = tuple[PlannedCost, Sequence[int] | Mapping[int, int]]
-"""Cost of a run, and its exchanges that count: a list of them, or a mapping from each of them to
+"""Cost of a run, and its rounds that count: a list of them, or a mapping from each of them to
 the number of its answers.
 """
 

@@ -271,9 +271,9 @@ def refuse_private(choices: ClusteringChoices) -> None:
     if is_private(choices.bounds) or choices.value_range is not None:
         raise PlanError(
             (
-                "only `fastlloyd fit` finds bounds within a range (--bounds private, --range);"
-                " for several organisations first make a plan that finds the bounds (`fastlloyd"
-                " plan new --kind bounds`)"
+                "this command does not find bounds (--bounds private, --range); use `fastlloyd"
+                " fit`, or for several organisations first make a plan that finds them"
+                " (`fastlloyd plan new --kind bounds`)"
             ),
             field="bounds",
         )

@@ -155,7 +155,7 @@ def check_unit_column(plan: Plan, column: str | None) -> None:
     m = plan.mechanism
     if m.persons is not None and column is None:
         raise PlanError(
-            f"the plan protects {m.unit.many} with all their rows; name the column of ids in your"
+            f"the plan protects {m.unit.many}, not single rows; name the column of ids in your"
             " records with --unit-column"
         )
     if m.persons is None and column is not None:

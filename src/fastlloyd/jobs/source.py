@@ -161,8 +161,8 @@ class FileSource:
             check_engine(self.engine)
             if self.unit_column is not None:
                 raise PlanError(
-                    "unit_column cannot be used with an engine, because the shares of persons"
-                    " are computed in this process; leave out --engine",
+                    "unit_column cannot be used with an engine, because only this process puts"
+                    " the rows of a person together; leave out --engine",
                     field="engine",
                 )
         file = open_records(
@@ -209,7 +209,8 @@ class FileSource:
     def _check_per_person(self) -> None:
         if self.engine is not None:
             raise PlanError(
-                "per_person puts the rows of a person together in this process; leave out --engine",
+                "per_person makes one record of all rows of a person, which only this process can"
+                " do; leave out --engine",
                 field="engine",
             )
         if self.unit_column is None:

@@ -232,8 +232,8 @@ class CappedRecords:
             raise DataError("the records are grid points of another domain than the mechanism's")
         if records.share_bits != mechanism.share_bits:
             raise DataError(
-                "the mechanism protects persons and the records have no shares of persons, or the"
-                " other way round"
+                "the mechanism and the records do not fit together: one is for persons, the other"
+                " for single records"
             )
         self._records, self._check_cap, self._n, self._unit = (
             records,

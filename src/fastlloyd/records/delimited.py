@@ -38,8 +38,8 @@ POINTS = (
 _HEADER_HINT = "; if the first line names the columns, pass --header yes"
 CHOOSE = "choose numeric columns with --columns"
 EMPTY = (
-    "empty it or state its word (--missing-words, or here.missing_words of a recipe) if it stands"
-    " for a missing value (--missing drop leaves out all such records)"
+    "clear the cell or state its text with --missing-words (here.missing_words of a recipe) if it"
+    " stands for a missing value (--missing drop leaves out all such records)"
 )
 # cells held as text at a time: Python's text takes many times the memory of the numbers
 BLOCK_CELLS = 1 << 16

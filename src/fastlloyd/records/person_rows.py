@@ -90,8 +90,8 @@ def _all_rows(file: RecordFile) -> tuple[list[FloatArray], Ids]:
     ids = [found for found in map(ids_of, blocks) if found is not None]
     if not ids:
         raise DataError(
-            f"{file.source}: per_person puts the rows of a person together, so it needs the ids;"
-            " name the column of the ids as unit_column in the section [here] of the recipe"
+            f"{file.source}: per_person makes one record of all rows of a person, so it needs the"
+            " ids; name the column of the ids as unit_column in the section [here] of the recipe"
         )
     columns = zip(*(np.asarray(block).T for block in blocks), strict=True)
     return [np.concatenate(parts) for parts in columns], type(ids[0]).joined(ids)

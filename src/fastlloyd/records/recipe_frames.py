@@ -155,8 +155,9 @@ def _of_array(X: Any, names: Sequence[str], source: str) -> list[FrameColumn]:
         )
     if values.shape[1] != len(names):
         raise DataError(  # in the words of scikit-learn
-            f"{source} has {values.shape[1]} features, but Recipe is expecting {len(names)}"
-            " features as input, in its order, where columns have no names; or pass a data frame"
+            f"{source} has {values.shape[1]} features, but Recipe is expecting"
+            f" {len(names)} features as input. Columns without names must be in the order of the"
+            " recipe; otherwise pass a data frame"
         )
     return [
         FrameColumn(name, values.dtype, column, partial(np.asarray, column))

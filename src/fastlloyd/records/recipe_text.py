@@ -30,14 +30,14 @@ _ABOUT = f"""{TEMPLATE_HEADING}: from the columns of a table to features.
 epsilon = 1.0
 """
 _RECORDS = """\
-# unit = "person"           # protect a person with all rows, by the ids in unit_column
+# unit = "person"           # protect all rows of a person together, by the ids in unit_column
 n_records = "NUMBER"        # a public round number that is surely not exceeded
 
 [clustering]
 n_clusters = "NUMBER"
 """
 _PERSONS = """\
-unit = "person"             # a person with all rows; to protect single rows remove this line,
+unit = "person"             # a person's rows together; to protect single rows remove this line,
                             # unit_name, unit_column and the lines per_person
 unit_name = "person"        # such as patient
 n_records = "NUMBER"        # a public round number of persons that is surely not exceeded
@@ -119,7 +119,7 @@ def _text(_column: ColumnLook) -> Iterator[str]:
     yield 'categories = ["FIRST", "SECOND"]    # a column of 0 and 1 for each, or:\n'
     yield "# values = { FIRST = 0, SECOND = 1 }\n"
     yield 'other = "none"              # any other text: "none", "missing" or "refuse"\n'
-    yield "# weight = 0.2              # if another text should count less than a full range\n"
+    yield "# weight = 0.2              # if two texts should differ by less than a full range\n"
 
 
 def _ids(_column: ColumnLook) -> Iterator[str]:

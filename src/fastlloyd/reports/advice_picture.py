@@ -77,7 +77,7 @@ def _label_advice(ax: "Axes", title: str, epsilons: Sequence[float]) -> None:
     ax.set_title(title, **marks)
     ax.set(
         xlabel="epsilon",
-        ylabel="two standard errors / width of the bounds\n(full marks: clear, white: blurred)",
+        ylabel="two standard errors / width of the bounds\n(filled markers: clear, white: blurred)",
     )
     ax.set_xticks(list(epsilons) if len(epsilons) <= 10 else [epsilons[0], epsilons[-1]])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

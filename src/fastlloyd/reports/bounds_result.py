@@ -100,8 +100,8 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         )
         kept = [
             (
-                "Noise hid where the values of these features lie, so their bounds are the"
-                f" outer range: {', '.join(map(repr, self.not_found))}."
+                "Noise hid the position of the values of these features, so their bounds are the"
+                f" whole range that was stated: {', '.join(map(repr, self.not_found))}."
             )
         ]
         return [heading, *mark, *(kept if self.not_found else [])]

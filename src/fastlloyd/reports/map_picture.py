@@ -224,7 +224,7 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
             else f"; ellipse: {ELLIPSE:.1f} standard errors"
         )
     if not picture.is_known.all():
-        caption += "; hollow: not settled, error unknown"
+        caption += "; hollow: no reliable error"
     caption += f"\n{sentence(Fact.of('picture_other_run'))}"
     ax.annotate(
         caption,

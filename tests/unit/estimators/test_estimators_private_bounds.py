@@ -103,7 +103,7 @@ def test_where_noise_hides_the_records_a_warning_says_so() -> None:
     few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
     with pytest.warns(
         NoisyResultWarning,
-        match="noise hides where the values of 'x0', 'x1' lie: their bounds are the outer range",
+        match="noise hides the position of the values of 'x0', 'x1', so their bounds",
     ):
         MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0}).fit(few)
 
@@ -112,9 +112,9 @@ def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> Non
     few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
     model = MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0})
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "noise hides where")
+        warnings.filterwarnings("error", "noise hides the position")
         with pytest.raises(
-            NoisyResultWarning, match="noise hides where the values of 'x0', 'x1' lie"
+            NoisyResultWarning, match="noise hides the position of the values of 'x0', 'x1'"
         ):
             model.fit(few)
     assert model.cluster_centers_.shape == (3, 2)

@@ -336,8 +336,8 @@ def test_the_memory_beyond_the_table_does_not_grow_with_the_file(
     ("text", "columns", "where", "what"),
     [
         (f"age,sex\n41,1\n42,{SECRET}\n", None, "line 3, column 'sex'", "--columns"),
-        (f"age,sex\n41,1\n{SECRET},2\n", ["sex", "age"], "line 3, column 'age'", "not a number; empty it or state its word"),
-        ("age,sex\n41,yes\n", ["sex"], "line 2, column 'sex'", "as 1 and 0, or empty it"),
+        (f"age,sex\n41,1\n{SECRET},2\n", ["sex", "age"], "line 3, column 'age'", "not a number; clear the cell or state its text"),
+        ("age,sex\n41,yes\n", ["sex"], "line 2, column 'sex'", "as 1 and 0, or clear"),
         ("age,sex\n41,1_000\n", None, "line 2, column 'sex'", "not a number"),
         ("age,sex\n41,٣\n", None, "line 2, column 'sex'", "not a number"),
         ("age,sex\n41,0x1F\n", None, "line 2, column 'sex'", "not a number; choose"),

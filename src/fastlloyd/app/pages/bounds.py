@@ -86,7 +86,7 @@ def _page(
             h("summary", "What are good bounds?"),
             h(
                 "ul",
-                h("li", "As tight as you can say without looking. Wider bounds mean more noise."),
+                h("li", "Be as tight as you can without looking. Wider bounds mean more noise."),
                 h("li", "Extreme values may lie outside; they then count as the bound."),
                 h("li", "A column whose bounds are twice as wide counts half as much."),
                 h(
@@ -122,7 +122,7 @@ def _words(answers: Answers, given: Given, faults: tuple[FieldFault, ...]) -> Ma
     hint = f" Some cells of {listing(found)} are words." if found else ""
     return text_field(
         "words",
-        "Words that mean an empty cell, as a, b",
+        "Words that mean an empty cell, separated by commas",
         given.get("words", ""),
         faults,
         hint=f"Besides an empty cell, NA, NaN, null and ?.{hint}",
@@ -180,11 +180,11 @@ def _column(
 def _texts(at: int, given: Given, faults: tuple[FieldFault, ...]) -> Markup:
     return text_field(
         f"texts{at}",
-        "Texts that count, as a, b, c",
+        "Texts that become columns of yes or no, separated by commas",
         given.get(f"texts{at}", ""),
         faults,
-        hint="Each becomes yes or no; any other text is none of them. Write them from what you"
-        " know, not from the file: they are published.",
+        hint="Each becomes a column of yes or no. A cell with any other text is no in all of"
+        " them. Write the texts from what you know, not from the file: they are published.",
     )
 
 
@@ -277,7 +277,7 @@ def _feature(
 def _of_texts(at: int, each: ColumnLook, given: Given, faults: list[FieldFault]) -> dict[str, Any]:
     texts = [text.strip() for text in split_list(given[f"texts{at}"]) if text.strip()]
     if not texts:
-        faults.append(FieldFault(f"texts{at}", f"Write the texts of {each.name} that count."))
+        faults.append(FieldFault(f"texts{at}", f"Write the texts of {each.name} that are columns."))
     return {"categories": texts, "other": "none"}
 
 

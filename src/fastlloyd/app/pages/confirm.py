@@ -156,8 +156,8 @@ def _counted(found: FileCheck) -> Markup:
         h(
             "p",
             f"More than {MANY_OUTSIDE:.0%} of the values of {listing(many)} are outside the bounds"
-            " and count as the bound. Are the bounds what is known without the file? Do not choose"
-            " bounds by these counts.",
+            " and count as the bound. Did you take the bounds from what is known without the"
+            " file? Do not choose bounds by these counts.",
             class_="warn",
         )
         if many

@@ -128,7 +128,7 @@ def _choices(
     ]
     heads = (
         "epsilon",
-        f"right guesses whether one {who} is in the data, of 100 (50 without the result)",
+        f"right answers in 100 guesses whether one {who} is in the data (50 without the result)",
         "noise in the picture",
         "how far off a centre may be",
         "left in the ledger afterwards",
@@ -173,7 +173,7 @@ def _another(given: dict[str, str], faults: list[FieldFault]) -> Markup:
         "details",
         h("summary", "Another epsilon"),
         text_field("other", "Another epsilon", given["other"], faults, is_short=True),
-        h("button", "Add it to the ladder", name="go", value="look", class_="second"),
+        h("button", "Add this epsilon to the table", name="go", value="look", class_="second"),
         open=True if given["other"] else None,
     )
 

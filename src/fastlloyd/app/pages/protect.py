@@ -110,12 +110,12 @@ def _unit(every: list[ColumnLook], given: dict[str, Any], faults: tuple[FieldFau
             (
                 RECORD,
                 "all there is about one person or thing",
-                "Each row is protected. Right only if nobody has two rows.",
+                "Each row is protected. Choose this only if nobody has two rows.",
             ),
             (
                 PERSON,
                 "one of several about the same person",
-                "A person is protected with all rows. A column says whose row it is.",
+                "All rows of a person are protected together. A column says whose row it is.",
             ),
         ),
         given["unit"],
@@ -139,7 +139,8 @@ def _unit(every: list[ColumnLook], given: dict[str, Any], faults: tuple[FieldFau
         ),
         box(
             "is_new_unit",
-            "Earlier runs on this data set protected another unit; start a new sum for this one.",
+            "Earlier runs on this data set protected something else, such as cases. Count the"
+            " epsilon for this unit separately.",
             is_ticked=given["is_new_unit"],
         )
         if given["is_new_unit"] or any(fault.field == "who" for fault in faults)
@@ -167,7 +168,7 @@ def _columns(every: list[ColumnLook], used: list[str], faults: tuple[FieldFault,
     others = [each.name for each in every if each.kind not in _OFFERED]
     return h(
         "fieldset",
-        h("legend", "Columns by which records are alike"),
+        h("legend", "Columns by which to compare records"),
         fault_at("chosen", faults),
         boxes,
         h("p", f"Not offered, because they look like ids or are empty: {', '.join(others)}.")
@@ -279,8 +280,8 @@ def _unit_faults(given: dict[str, Any], history: History) -> list[FieldFault]:
         check_known_unit(given["dataset"], given["who"], "", history)
     except BudgetError:
         said = (
-            f"Earlier runs on {given['dataset']} protected another unit than {given['who']}. Use"
-            " its name, or tick the box."
+            f"Earlier runs on {given['dataset']} protected something other than one"
+            f" {given['who']}. Write the word that those runs used, or tick the box."
         )
         return [FieldFault("who", said)]
     return []

@@ -137,7 +137,10 @@ async def live(site: Site, request: Request) -> Response:
     """Return the state of a run for the script of its page, signed with the page's number."""
     nonce = request.query_params.get("nonce", "")
     if not (nonce.isascii() and 16 <= len(nonce) <= 64):
-        return PlainTextResponse("A number for this answer is missing.\n", 400)
+        return PlainTextResponse(
+            ("The request has no number, so nothing was done. Go back to the page of the run.\n"),
+            400,
+        )
     look = await beside(site.runs.look, id_of(request))
     state, step = _words(look)
     said = json.dumps(

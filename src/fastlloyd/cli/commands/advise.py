@@ -51,8 +51,8 @@ BoundsOfForecast = Annotated[
     str | None,
     in_clustering(
         "--bounds",
-        help="Public bounds, as NAME=LO:HI,NAME2=LO:HI, or a TOML file. Bars are then in the units"
-        " of the columns.",
+        help="Public bounds, as NAME=LO:HI,NAME2=LO:HI, or a TOML file. Error bars are then in the"
+        " units of the columns.",
         metavar="BOUNDS",
     ),
 ]
@@ -60,8 +60,8 @@ WantedErrors = Annotated[
     list[str] | None,
     in_privacy(
         "--wanted-error",
-        help="Longest bar of a feature, as NAME=SIZE in the units of its column. Prints the"
-        " smallest epsilon. May be repeated.",
+        help="Longest error bar that you accept for a feature, as NAME=SIZE in the units of its"
+        " column. Prints the smallest epsilon that achieves it. May be repeated.",
         metavar="NAME=SIZE",
     ),
 ]
@@ -71,7 +71,9 @@ Clusters = Annotated[
 AlgorithmName = Annotated[
     str, in_clustering(help="Mechanism of the run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd")
 ]
-Epsilons = Annotated[str, in_privacy(help="Privacy budgets to compare, as a,b,c.", metavar="LIST")]
+Epsilons = Annotated[
+    str, in_privacy(help="Privacy budgets to compare, separated by commas.", metavar="LIST")
+]
 Delta = Annotated[
     float | None,
     in_privacy(
@@ -204,7 +206,8 @@ def _domain(recipe: Path | None, bounds: str | None, features: int | None) -> "D
 
         if bounds is not None:
             raise PlanError(
-                "bounds stand in the recipe, with each feature; leave out --bounds", field="bounds"
+                "the recipe already has the bounds of each feature; leave out --bounds",
+                field="bounds",
             )
         return stated_bounds(Recipe.load(recipe), features)
     if bounds is None and features is None:

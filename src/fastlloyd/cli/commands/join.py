@@ -412,7 +412,7 @@ class _Joining(NamedTuple):
         """
         n, of = party.charged
         return (
-            f"The ledger has charged {n} of the {of} exchanges of this run to data set"
+            f"The ledger has charged {n} of the {of} rounds of this run to data set"
             f" {self.client.request.account.dataset.name!r}, and no result was written."
         )
 

@@ -128,7 +128,7 @@ NewUnit = Annotated[
         "--new-unit",
         help=(
             "Confirm that earlier runs on this data set protected another unit (such as cases,"
-            " not patients), and start a new sum for this unit."
+            " not patients), and count the epsilon for this unit separately."
         ),
     ),
 ]

@@ -85,7 +85,9 @@ NewMasks = Annotated[
 Features = Annotated[
     str | None,
     in_clustering(
-        help="Columns that all clients have, as a,b,c. Default: the features of --recipe.",
+        help=(
+            "Columns that all clients have, separated by commas. Default: the features of --recipe."
+        ),
         metavar="NAMES",
     ),
 ]

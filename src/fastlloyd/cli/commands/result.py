@@ -26,7 +26,7 @@ ResultFolder = Annotated[
 ]
 Html = Annotated[
     bool,
-    in_output("--html", help="Make result.html anew. This is what happens without an option."),
+    in_output("--html", help="Make result.html again. This is the default."),
 ]
 Png = Annotated[bool, in_output("--png", help="Make clusters.png anew.")]
 Title = Annotated[
@@ -50,7 +50,7 @@ NameOfCluster = Annotated[
 ]
 Check = Annotated[
     bool,
-    in_output("--check", help="Check that page and picture are what the other files give."),
+    in_output("--check", help="Check that page and picture match the other files of the result."),
 ]
 Registry = Annotated[
     bool,
@@ -191,12 +191,12 @@ def _check(files: "StoredFiles", *, as_json: bool) -> None:
     wrong = [name for name, is_same in same.items() if not is_same]
     if wrong:
         raise DataError(
-            f"{' and '.join(str(files.folder / name) for name in wrong)} is not what the other"
-            " files of the result give: it was changed, or made by another version; make it anew"
-            f" with fastlloyd result {files.folder} --html --png"
+            f"{' and '.join(str(files.folder / name) for name in wrong)}: changed, or made by"
+            " another version, because the other files of the result give something else; make it"
+            f" again with fastlloyd result {files.folder} --html --png"
         )
     if not as_json:
-        typer.echo(f"As the other files give: {', '.join(same)}.")
+        typer.echo(f"These match the other files of the result: {', '.join(same)}.")
 
 
 def _for_people(

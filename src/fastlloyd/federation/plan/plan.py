@@ -127,7 +127,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         something else.
         """
         if not isinstance(self.mechanism, Mechanism):
-            raise TypeError(f"this plan is for {self.mechanism.name}, and no clustering")
+            raise TypeError(f"this plan is for {self.mechanism.name}, which is not a clustering")
         return self.mechanism
 
     @property
@@ -449,8 +449,8 @@ def _check_run(plan: Plan) -> None:
             else "make the plan anew"
         )
         raise PlanError(
-            f"protocol_version is {plan.protocol_version}; this program reads such plans of"
-            f" version {expected}: {remedy}"
+            f"protocol_version is {plan.protocol_version}; for this kind of plan, this program"
+            f" reads version {expected}: {remedy}"
         )
     if not re.fullmatch(r"[0-9a-f]{32}", plan.run_id):
         raise PlanError("run_id is not 32 hex digits; make a new plan")
@@ -459,7 +459,7 @@ def _check_run(plan: Plan) -> None:
     if plan.mechanism.persons is not None and plan.ring_bits != 64:
         raise PlanError(
             f"ring_bits is {plan.ring_bits}; expected 64 to protect {plan.mechanism.unit.many},"
-            " because the shares of their rows need the bits"
+            " because their sums need more bits"
         )
 
 

@@ -278,7 +278,7 @@ class History:
                 self.signed.pop(event.name, None)
             case events.HandedBack() if event.run_id in self.adding.done:
                 raise StateError(
-                    f"run {event.run_id.hex()} is part of a sum of several runs, so its exchanges"
+                    f"run {event.run_id.hex()} is part of a sum of several runs, so its rounds"
                     " cannot be released"
                 )
             case events.ExchangeCharged() if self.role is Role.HOLDER and event.run_id in self.runs:
@@ -400,7 +400,7 @@ def _after(
         case events.ExchangeCharged(number=number):
             if number > run.n_exchanges or number in run.charged:
                 raise StateError(
-                    f"exchange {number} of run {run.run_id.hex()} was charged before, or never"
+                    f"round {number} of run {run.run_id.hex()} was charged before, or never"
                     " reserved"
                 )
             return replace(run, charged=(*run.charged, number))
@@ -411,8 +411,8 @@ def _after(
         case RunEnded(released=released):
             if released != run.uncharged:
                 raise StateError(
-                    f"the end of run {run.run_id.hex()} must release exactly the exchanges never"
-                    " charged"
+                    f"the end of run {run.run_id.hex()} must release exactly the rounds that were"
+                    " never charged"
                 )
             return replace(run, ended=event)
     return run
@@ -445,7 +445,7 @@ def _in_ledger(run: Run, event: events.RunCharged | events.HandedBack | events.T
         or event.numbers != tuple(sorted(charged.intersection(event.numbers)))
     ):
         raise StateError(
-            f"run {run.run_id.hex()} cannot release these exchanges: some of them were"
-            " not charged, or were released before"
+            f"run {run.run_id.hex()} cannot release these rounds: some of them were not charged,"
+            " or were released before"
         )
     return replace(run, charged=tuple(sorted(charged.difference(event.numbers))))

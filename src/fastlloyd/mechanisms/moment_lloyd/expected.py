@@ -70,7 +70,7 @@ def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
     if row is None:
         raise PlanError(
             f"there are {m.n_features} features; the error of {m.name} is known for at most"
-            f" {FEATURES[-1][1]}: ask for fastlloyd, whose error is usually larger"
+            f" {FEATURES[-1][1]}: forecast the algorithm fastlloyd, whose error is usually larger"
         )
     found, factor = signal(m) / noise_factor, crowding(m.n_clusters)
     low, typical, high = (between(line, found) * factor for line in TABLE[row])

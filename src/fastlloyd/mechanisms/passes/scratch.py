@@ -206,6 +206,6 @@ def _on_disk() -> Iterator[None]:
             else f"cannot be used ({error.strerror})"
         )
         raise DataError(
-            f"{folder} {reason}, and the shares of persons need about 45 bytes there for each"
-            " record; make room, or name another folder in TMPDIR, and start again"
+            f"{folder} {reason}, and a run that protects persons needs about 45 bytes there for"
+            " each record; make room, or name another folder in TMPDIR, and start again"
         ) from None

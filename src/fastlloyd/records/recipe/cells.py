@@ -98,8 +98,8 @@ class NumberCells(NamedTuple):
         distinct, codes = np.unique(self.values[there].astype(np.float64), return_inverse=True)
         if (np.abs(distinct) >= _EXACT).any():
             raise DataError(
-                "the column holds numbers of 16 digits or more, which can be rounded; a text for"
-                " each needs exact ones: convert the column to text",
+                "the column holds numbers of 16 digits or more, which may have been rounded, so"
+                " they cannot be compared with texts; convert the column to text",
                 code=Holds.NUMBERS.value,
             )
         places = np.full(len(self), -1, dtype=np.int32)

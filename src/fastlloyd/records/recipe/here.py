@@ -124,8 +124,8 @@ def _table_faults(name: str, given: Any, keys: frozenset[str] | None) -> Iterato
             near = nearest_name(key, sorted(keys))
             yield _fault(
                 name,
-                f"there is no feature {key!r:.80}{near}, as a line of [here.{name}] says; there are"
-                f" {listing(sorted(keys))}",
+                f"[here.{name}] names the feature {key!r:.80}, which does not exist{near}; there"
+                f" are {listing(sorted(keys))}",
             )
         if not isinstance(text, str) or not text:
             yield _fault(name, f"{key!r:.80} is {shown(text)}; expected a text")

@@ -47,7 +47,7 @@ def found_bounds(feature: Feature, lower: float, upper: float) -> tuple[float | 
     """
     column, stated = way_of(feature).columns[0], feature.bounds
     if stated is None:
-        raise AssertionError("a searched feature has a range")
+        raise AssertionError("a feature whose bounds are to be found must have a range")
     if column.scale is Scale.DAYS:
         days = date_of(math.floor(lower)), date_of(math.ceil(upper))
         low, high = (str(day) for day in days)

@@ -155,7 +155,7 @@ def test_a_plan_is_read_as_it_was_written_and_says_what_it_is_for() -> None:
     assert Plan.from_toml(p.to_toml()) == p
     text = explain(p)
     assert "3 clients (c0, c1, c2) run bounds together: bounds of records with 2 features" in text
-    assert "Round 1 divides the outer range of each feature into 8, 64, 512 and 4096 equal" in text
+    assert "Round 1 divides the stated range of each feature into 8, 64, 512 and 4096 equal" in text
     assert "their spread in each feature" in text
     assert "centroid" not in text
     statement = plan_statement(p)

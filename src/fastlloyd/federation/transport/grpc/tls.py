@@ -233,8 +233,8 @@ def asked_host(certificate: bytes) -> str:
         return x509.SERVER_HOST if x509.SERVER_HOST in hosts else hosts[0]
     except (ValueError, IndexError):
         raise NetworkError(
-            "the server's certificate in the plan names no host; make its identity anew, and the"
-            " plan"
+            "the server's certificate in the plan names no host; make a new identity for the"
+            " server, and then a new plan"
         ) from None
 
 
