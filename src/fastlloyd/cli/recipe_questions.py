@@ -198,7 +198,7 @@ def _order(look: "Look", features: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounds(what: str) -> list[Any]:
-    while len(ends := _items(f"{what}, as 0, 110")) != 2:
+    while len(ends := _items(f"{what}, such as 0, 110")) != 2:
         typer.echo("expected two numbers, such as 0.2, 15; write decimals with a point", err=True)
     return [_plain(end) for end in ends]
 
