@@ -41,9 +41,9 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
 
     Parameters
     ----------
-    pipeline : Pipeline, or another estimator that contains an estimator of this package The
-        pipeline must be fitted. Nested pipelines, ColumnTransformer, FeatureUnion, searches such as
-        GridSearchCV, and objects inside other steps are checked, too.
+    pipeline : Pipeline, or another estimator that contains an estimator of this package
+        The pipeline must be fitted. Nested pipelines, ColumnTransformer, FeatureUnion, searches
+        such as GridSearchCV, and objects inside other steps are checked, too.
 
     Returns
     -------
@@ -62,7 +62,8 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
     Examples
     --------
     >>> pipeline = make_pipeline(StandardScaler(), MomentLloyd(3, bounds=(-3, 3), n_records=200))
-    >>> check_private_pipeline(pipeline.fit(X))  # doctest: +SKIP ['standardscaler']
+    >>> check_private_pipeline(pipeline.fit(X))  # doctest: +SKIP
+    ['standardscaler']
     """
     if not _holds_ours(pipeline):
         raise DataError(

@@ -167,8 +167,8 @@ def hidden(first: FirstStage | None) -> list[str]:
     return (
         [
             (
-                f"noise hides the position of the values of {listing(names)}, so their bounds are the"
-                " whole range that was stated"
+                f"noise hides the position of the values of {listing(names)}, so their bounds are"
+                " the whole range that was stated"
             )
         ]
         if names

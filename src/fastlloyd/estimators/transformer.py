@@ -29,14 +29,16 @@ class RecipeTransformer(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    recipe : Recipe Recipe without per_person, because each row of the table becomes one row of
-        features. A row that is dropped because of a missing cell has NaN.
+    recipe : Recipe
+        Recipe without per_person, because each row of the table becomes one row of features. A row
+        that is dropped because of a missing cell has NaN.
 
     Attributes
     ----------
-    n_features_in_ : int Number of columns that the recipe reads.
-    feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names Names of the
-        columns that the recipe reads.
+    n_features_in_ : int
+        Number of columns that the recipe reads.
+    feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
+        Names of the columns that the recipe reads.
     """
 
     def __init__(self, recipe: Recipe | None = None) -> None:

@@ -38,19 +38,27 @@ def advise(
 
     Parameters
     ----------
-    n_records : int Expected number of records, or of persons if a run protects persons. Also the
-        cap.
-    n_clusters : int Number of clusters.
-    bounds : dict, pair, Recipe or None Public bounds: {name: (lower, upper)}, a `Recipe`, or a pair
-        (lower, upper) of numbers or arrays (n_features,) together with `n_features`. Without them,
-        bars are shares of the width of the bounds.
-    n_features : int or None Number of features. It follows from bounds by name, and from a recipe.
-    epsilons : sequence of float Budgets to compare, at most 100, all different.
-    wanted_error : dict or None Longest bar of each named feature, in the units of its column. It is
-        a factor above 1 for a feature with logarithms, and a number of days for a date.
-    algorithm : str Name of the algorithm: "momentlloyd", "fastlloyd", "glloyd" or "sulloyd".
-    delta : float or None The delta of the guarantee, or None for 1 / (100 n_records).
-    neighboring_relation : str "add_or_remove_one" or "replace_one".
+    n_records : int
+        Expected number of records, or of persons if a run protects persons. Also the cap.
+    n_clusters : int
+        Number of clusters.
+    bounds : dict, pair, Recipe or None
+        Public bounds: {name: (lower, upper)}, a `Recipe`, or a pair (lower, upper) of numbers or
+        arrays (n_features,) together with `n_features`. Without them, bars are shares of the
+        width of the bounds.
+    n_features : int or None
+        Number of features. It follows from bounds by name, and from a recipe.
+    epsilons : sequence of float
+        Budgets to compare, at most 100, all different.
+    wanted_error : dict or None
+        Longest bar of each named feature, in the units of its column. It is a factor above 1 for
+        a feature with logarithms, and a number of days for a date.
+    algorithm : str
+        Name of the algorithm: "momentlloyd", "fastlloyd", "glloyd" or "sulloyd".
+    delta : float or None
+        The delta of the guarantee, or None for 1 / (100 n_records).
+    neighboring_relation : str
+        "add_or_remove_one" or "replace_one".
 
     Returns
     -------
@@ -67,9 +75,13 @@ def advise(
 
     Examples
     --------
-    >>> import fastlloyd >>> bounds = {"age": (0, 100), "crp": (0, 300)} >>> advice =
-    fastlloyd.advise(20_000, 5, bounds=bounds, epsilons=[1]) >>> advice.outlooks[0].verdict.value
-    'clear' >>> [bar.feature for bar in advice.outlooks[0].bars] ['age', 'crp']
+    >>> import fastlloyd
+    >>> bounds = {"age": (0, 100), "crp": (0, 300)}
+    >>> advice = fastlloyd.advise(20_000, 5, bounds=bounds, epsilons=[1])
+    >>> advice.outlooks[0].verdict.value
+    'clear'
+    >>> [bar.feature for bar in advice.outlooks[0].bars]
+    ['age', 'crp']
     """
     if n_features is not None:
         n_features = _whole(n_features, "n_features", MAX_FEATURES)

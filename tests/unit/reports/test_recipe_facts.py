@@ -31,9 +31,12 @@ def words_of(**table: Any) -> str:
         ({"bounds": [0, 1], "label": "share"}, ["x (share): a number"]),
         ({"bounds": [0.2, 15], "transform": "log", "missing": 1}, ["logarithm", "counts as 1."]),
         ({"bounds": [0, 1], "below": "bound", "missing": "middle"}, ["lower bound", "middle"]),
-        ({"bounds": [0, 1], "below": "missing", "missing": "drop"}, ["as missing", "drops"]),
+        ({"bounds": [0, 1], "below": "missing", "missing": "drop"}, ["as missing", "left out"]),
         ({"values": {"m": 0, "w": 1}, "other": "missing"}, ["'m' as 0, 'w' as 1", "missing"]),
-        ({"categories": ["a", "b"], "other": "none", "missing": "a"}, ["'a', 'b'", "none of them"]),
+        (
+            {"categories": ["a", "b"], "other": "none", "missing": "a"},
+            ["'a', 'b'", "0 in all of them"],
+        ),
         (
             {"date": "%d.%m.%Y", "bounds": ["2023-01-01", "2023-12-31"], "missing": "2023-02-01"},
             ["(%d.%m.%Y) from 2023-01-01 to 2023-12-31", "counts as 2023-02-01"],
