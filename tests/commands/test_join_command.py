@@ -139,7 +139,7 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
     client = site.start("a", site.join("a"))
     site.wait_for(lambda: "nobody listens" in site.said("a"))
     assert site.said("a").count(f"Counted in the ledger {place()}; this is its first run.") == 1
-    refused(site, site.join("a", "--out", "other"), "in use by another process")
+    refused(site, site.join("a", "--out", "other"), "in use by another process", running=("a",))
     assert site.end(client) == STOPPED
     refused(site, site.join("a", "--dataset", DATASET[:-1]), f"was begun with --dataset {DATASET}")
     others = ("--dataset", "others", "--new-dataset")
