@@ -18,10 +18,24 @@ NO_FINGERPRINTS = "no-fingerprints"
 class FastLloydError(Exception):
     """Base class of all errors that fastlloyd raises on purpose.
 
-    code : word for the fault, for programs (docs/compatibility.md). The default is the `kind` of
-        the class.
-    kind : word for all faults of the class.
-    field : setting or column at fault, or None.
+    Attributes
+    ----------
+    code : str
+        Word for the fault, for programs (docs/compatibility.md). The default is the `kind` of the
+        class.
+    kind : str
+        Word for all faults of the class.
+    field : str or None
+        Setting or column at fault, or None.
+
+    Examples
+    --------
+    >>> import fastlloyd
+    >>> try:
+    ...     fastlloyd.read_mechanism("no TOML")
+    ... except fastlloyd.FastLloydError as error:
+    ...     print(error.code)
+    changed-file
     """
 
     kind: ClassVar[str] = "error"
@@ -179,24 +193,50 @@ class EngineError(FastLloydError):
 
 
 class WeakGuaranteeWarning(UserWarning):
-    """Warning that the guarantee holds but is weak, because delta or epsilon is large."""
+    """Warning that the guarantee holds but is weak, because delta or epsilon is large.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import fastlloyd
+    >>> warnings.simplefilter("ignore", fastlloyd.WeakGuaranteeWarning)
+    """
 
 
 class UncountedFitWarning(UserWarning):
     """Warning that a fit names no data set, so no ledger adds its cost to that of other fits.
 
     It is given once in a process, and again after a block `with fastlloyd.dataset(...)`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import fastlloyd
+    >>> warnings.simplefilter("ignore", fastlloyd.UncountedFitWarning)
     """
 
 
 class LedgerWarning(UserWarning):
-    """Warning to the owner of a ledger, for example that it is new."""
+    """Warning to the owner of a ledger, for example that it is new.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import fastlloyd
+    >>> warnings.simplefilter("ignore", fastlloyd.LedgerWarning)
+    """
 
 
 class NoisyResultWarning(UserWarning):
     """Warning that the noise dominates the result.
 
     It follows from noisy answers and public scales, so the guarantee covers this warning too.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import fastlloyd
+    >>> warnings.simplefilter("ignore", fastlloyd.NoisyResultWarning)
     """
 
 
@@ -205,10 +245,22 @@ class ClippedRecordsWarning(UserWarning):
 
     This is an exact fact about the records, only for their owner. Do not publish it, and do not
     keep it in a log or notebook that others can read.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import fastlloyd
+    >>> warnings.simplefilter("ignore", fastlloyd.ClippedRecordsWarning)
     """
 
 
 class PrivacyLeakWarning(UserWarning):
     """Warning that a public parameter was taken from the data, so the stated guarantee does not
     hold.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import fastlloyd
+    >>> warnings.simplefilter("error", fastlloyd.PrivacyLeakWarning)  # no fit takes bounds from X
     """

@@ -74,14 +74,30 @@ class Domain(
 ):
     """Public bounds of each feature, and the grid of step 2**-fraction_bits.
 
-    features : name of each feature.
-    lower, upper : bounds in original units, finite, lower < upper. They must be public, and so be
-        chosen without looking at the data.
-    scaling : scaling of original units to the domain.
-    fraction_bits : q. The half width 1 of the scaled domain is B = 2**q grid units.
+    Parameters
+    ----------
+    features : tuple of str
+        Name of each feature.
+    lower, upper : tuple of float
+        Bounds in original units, finite, lower < upper. They must be public, and so be chosen
+        without looking at the data.
+    scaling : Scaling
+        Scaling of original units to the domain.
+    fraction_bits : int
+        Q. The half width 1 of the scaled domain is B = 2**q grid units.
 
-    Raises PlanError for bounds of the wrong length, reversed, equal or not finite. Also raises
-    PlanError for repeated or unprintable names, and for a grid too fine for exact arithmetic.
+    Raises
+    ------
+    PlanError
+        For bounds of the wrong length, reversed, equal or not finite, for repeated or unprintable
+        names, and for a grid too fine for exact arithmetic.
+
+    Examples
+    --------
+    >>> from fastlloyd import Domain
+    >>> domain = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
+    >>> domain.to_grid([[50.0, 5.0]]).tolist()
+    [[0, 65536]]
     """
 
     features: tuple[str, ...]

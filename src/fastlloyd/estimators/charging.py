@@ -122,16 +122,6 @@ def dataset(
     """Charge every fit inside the block to a data set, as the parameter `dataset` of an estimator
     does.
 
-    name : name of the data set in the ledger.
-    rows_are : kind of person, such as "patient", if each record contains everything about one
-        person. Limits for patients then apply to the fits.
-    new : confirm that no run on these records was ever counted, so the ledger does not know the
-        data set. The ledger is made if it is missing.
-    new_unit : confirm that earlier runs on this data set protected another kind of person. What is
-        spent for this kind is then counted separately.
-    ledger : file of the ledger. None takes the file that the variable FASTLLOYD_LEDGER names, or
-        else the file in the user's state folder.
-
     While the block is open, fits in all threads of this process belong to it. A fit that names
     another data set is refused in the block's own thread. In another thread, such a fit does not
     belong to the block. If several blocks are open, and a thread is inside none of them, a fit in
@@ -145,8 +135,39 @@ def dataset(
     out after it may not be counted. `@dataset(...)` is for functions that return when their work is
     done; for generators and coroutines it raises TypeError.
 
-    Raises BudgetError if the ledger does not know the name, or if `new` is set and the ledger knows
-    it. Raises StateError if the ledger cannot be used.
+    Parameters
+    ----------
+    name : str
+        Name of the data set in the ledger.
+    rows_are : str, default=None
+        Kind of person, such as "patient", if each record contains everything about one person.
+        Limits for patients then apply to the fits.
+    new : bool, default=False
+        Confirm that no run on these records was ever counted, so the ledger does not know the data
+        set. The ledger is made if it is missing.
+    new_unit : bool, default=False
+        Confirm that earlier runs on this data set protected another kind of person. What is spent
+        for this kind is then counted separately.
+    ledger : str or path, default=None
+        File of the ledger. None takes the file that the variable FASTLLOYD_LEDGER names, or else
+        the file in the user's state folder.
+
+    Raises
+    ------
+    BudgetError
+        If the ledger does not know the name, or if `new` is set and the ledger knows it.
+    StateError
+        If the ledger cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat([[20.0, 1.0], [60.0, 4.0]], 500, axis=0)
+    >>> import fastlloyd
+    >>> with fastlloyd.dataset("visits", new=True, ledger="ledger.store"):
+    ...     model = fastlloyd.MomentLloyd(2, bounds=([0, 0], [100, 5]), n_records=2000).fit(X)
+    >>> model.privacy_spent_["data_set"]
+    'visits'
     """
     charged = DataSet(name=name, rows_are=rows_are, is_new=new, is_new_unit=new_unit)
     return _Blocks(partial(_block, charged, None if ledger is None else Path(ledger)))

@@ -197,6 +197,17 @@ class FastLloyd(Estimator):
     See Also
     --------
     MomentLloyd : usually closer to k-means without noise at the same privacy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat([[20.0, 1.0], [60.0, 4.0]], 500, axis=0)
+    >>> from fastlloyd import FastLloyd
+    >>> model = FastLloyd(2, epsilon=1.0, bounds=([0, 0], [100, 5]), n_records=2000).fit(X)
+    >>> model.cluster_centers_.shape
+    (2, 2)
+    >>> model.privacy_spent_["private"]
+    True
     """
 
     _algorithm: ClassVar[Algorithm] = FASTLLOYD
@@ -302,6 +313,15 @@ class GLloyd(FastLloyd):
     from the paper: the grid has 13 fraction bits instead of 16, unless the preset is "paper".
     scikit-learn's checks run at an epsilon of 1e12, where the noise must round to zero. The noise
     of the last round is larger than in `FastLloyd`, and rounds to zero only on the coarser grid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat([[20.0, 1.0], [60.0, 4.0]], 500, axis=0)
+    >>> from fastlloyd import GLloyd
+    >>> model = GLloyd(2, epsilon=1.0, bounds=([0, 0], [100, 5]), n_records=2000).fit(X)
+    >>> model.cluster_centers_.shape
+    (2, 2)
     """
 
     _algorithm = GLLOYD
@@ -316,6 +336,15 @@ class SuLloyd(FastLloyd):
 
     Parameters, attributes and neighbouring relation are those of `FastLloyd`, but delta is ignored.
     On the integer grid, the noise is two-sided geometric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat([[20.0, 1.0], [60.0, 4.0]], 500, axis=0)
+    >>> from fastlloyd import SuLloyd
+    >>> model = SuLloyd(2, epsilon=1.0, bounds=([0, 0], [100, 5]), n_records=2000).fit(X)
+    >>> model.privacy_spent_["delta"]
+    0.0
     """
 
     _algorithm = SULLOYD
@@ -326,6 +355,15 @@ class Lloyd(FastLloyd):
 
     It uses the grid and the initial centroids of `FastLloyd`. Parameters are those of `FastLloyd`,
     but epsilon and delta are ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat([[20.0, 1.0], [60.0, 4.0]], 500, axis=0)
+    >>> from fastlloyd import Lloyd
+    >>> model = Lloyd(2, bounds=([0, 0], [100, 5]), n_records=2000).fit(X)
+    >>> model.privacy_spent_["private"]
+    False
     """
 
     _algorithm = LLOYD
@@ -486,10 +524,14 @@ class MomentLloyd(Estimator):
 
     Examples
     --------
-    >>> bounds = ([4, 1, 0, 0], [9, 5, 8, 3])
-    >>> model = MomentLloyd(3, epsilon=1.0, bounds=bounds, n_records=200)
-    >>> model.fit(X)  # doctest: +SKIP
-    >>> model.cluster_centers_, model.plot()  # doctest: +SKIP
+    >>> import numpy as np
+    >>> X = np.repeat([[20.0, 1.0], [60.0, 4.0]], 500, axis=0)
+    >>> from fastlloyd import MomentLloyd
+    >>> model = MomentLloyd(2, epsilon=1.0, bounds=([0, 0], [100, 5]), n_records=2000).fit(X)
+    >>> model.cluster_centers_.shape, model.noisy_counts_.shape
+    ((2, 2), (2,))
+    >>> model.privacy_spent_["epsilon"]
+    1.0
     """
 
     _algorithm: ClassVar[MomentAlgorithm] = MOMENTLLOYD

@@ -61,8 +61,13 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
 
     Examples
     --------
-    >>> pipeline = make_pipeline(StandardScaler(), MomentLloyd(3, bounds=(-3, 3), n_records=200))
-    >>> check_private_pipeline(pipeline.fit(X))  # doctest: +SKIP
+    >>> from fastlloyd import MomentLloyd, check_private_pipeline
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> import numpy as np
+    >>> X = np.repeat([[20.0, 1.0], [60.0, 4.0]], 500, axis=0)
+    >>> pipeline = make_pipeline(StandardScaler(), MomentLloyd(2, bounds=(-3, 3), n_records=2000))
+    >>> check_private_pipeline(pipeline.fit(X))
     ['standardscaler']
     """
     if not _holds_ours(pipeline):

@@ -19,7 +19,7 @@ from fastlloyd.records.recipe.rows import Using
 
 
 class RecipeTransformer(TransformerMixin, BaseEstimator):
-    """Features of a recipe, for pipelines of scikit-learn.
+    r"""Features of a recipe, for pipelines of scikit-learn.
 
     The features of a row depend on this row and the recipe alone. So a fit learns nothing from the
     records and spends no privacy budget. A feature of weight w is between -w and w: its bounds
@@ -39,6 +39,14 @@ class RecipeTransformer(TransformerMixin, BaseEstimator):
         Number of columns that the recipe reads.
     feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
         Names of the columns that the recipe reads.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fastlloyd import Recipe, RecipeTransformer
+    >>> recipe = Recipe.from_toml("[features.age]\nbounds = [0, 100]\n")
+    >>> RecipeTransformer(recipe).fit_transform(pd.DataFrame({"age": [0.0, 50.0, 100.0]})).ravel()
+    array([-1.,  0.,  1.])
     """
 
     def __init__(self, recipe: Recipe | None = None) -> None:

@@ -54,9 +54,24 @@ def design(settings: RunSettings) -> AnyPlanned:
 def read_mechanism(text: str, source: str = "mechanism.toml") -> AnyMechanism:
     """Return the mechanism in the text of `mechanism.toml`.
 
-    source : name of the file in messages.
+    Parameters
+    ----------
+    source : str
+        Name of the file in messages.
 
-    Raises PlanError if the text was changed, or its noise is too small for the guarantee it states.
+    Raises
+    ------
+    PlanError
+        If the text was changed, or its noise is too small for the guarantee it states.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat([[20.0, 1.0], [60.0, 4.0]], 500, axis=0)
+    >>> from fastlloyd import MomentLloyd, read_mechanism
+    >>> model = MomentLloyd(2, bounds=([0, 0], [100, 5]), n_records=2000).fit(X)
+    >>> read_mechanism(model.mechanism_.to_toml()) == model.mechanism_
+    True
     """
     kinds: Any = AnyMechanism
     mechanism: AnyMechanism = from_toml(text, kinds, source)

@@ -164,10 +164,25 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     `catalogue.design` makes mechanisms. Other fields are as in `PrivateRun`.
 
-    n_expected : number of records for which the iterations are planned.
-    n_clusters : number of clusters.
-    loss : round that estimates the loss at the end, or None.
-    bounds_digest : digest of the mechanism that found the bounds within the same budget, or None.
+    Attributes
+    ----------
+    n_expected : int
+        Number of records for which the iterations are planned.
+    n_clusters : int
+        Number of clusters.
+    loss : LossRound or None
+        Round that estimates the loss at the end, or None.
+    bounds_digest : str or None
+        Digest of the mechanism that found the bounds within the same budget, or None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat([[20.0, 1.0], [60.0, 4.0]], 500, axis=0)
+    >>> from fastlloyd import MomentLloyd
+    >>> model = MomentLloyd(2, bounds=([0, 0], [100, 5]), n_records=2000).fit(X)
+    >>> model.mechanism_.epsilon, model.mechanism_.n_clusters
+    (1.0, 2)
     """
 
     n_clusters: int

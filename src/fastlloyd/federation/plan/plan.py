@@ -61,30 +61,60 @@ SIMULATED = (
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """Plan of one run, made by `design_plan`.
 
-    protocol_version : version of the protocol and of the plan's format.
-    run_id : 32 hex digits, drawn for every run.
-    trust : party that adds the noise.
-    max_dropouts : D, number of clients that may be missing from a sum. With pairwise masks the
-        missing clients are the same in all rounds, with group masks they may differ.
-    max_colluding : t, number of clients that may pool what they see (`client-noise`).
-    ring_bits : 32 or 64.
-    clients : clients that take part.
-    mechanism : rounds of the run, and their noise.
-    server : server of a run over a network. A simulation needs none.
-    timeouts : timeouts of a run over a network.
-    authority : certificate (base64 of DER) of the authority that must have issued the parties'
-        certificates, or None if any issuer is allowed.
-    study : purpose and responsible people, in words, or None.
-    masks : kind of keys from which masks are made.
-    host : name of the client on whose machine the server runs, or None if the server has a machine
-        of its own.
-    simulated : True only if one process deals the records to the clients at random. The caps may
-        then add up to more than n_records, which that process checks. Parties with records of their
-        own refuse such a plan.
-
     A field that is None is not part of the digest.
 
-    Raises PlanError if the fields contradict each other or cannot give the guarantee.
+    Attributes
+    ----------
+    protocol_version : int
+        Version of the protocol and of the plan's format.
+    run_id : str
+        32 hex digits, drawn for every run.
+    trust : TrustMode
+        Party that adds the noise.
+    max_dropouts : int
+        D, number of clients that may be missing from a sum. With pairwise masks the missing clients
+        are the same in all rounds, with group masks they may differ.
+    max_colluding : int
+        T, number of clients that may pool what they see (`client-noise`).
+    ring_bits : int
+        32 or 64.
+    clients : tuple of Client
+        Clients that take part.
+    mechanism : Mechanism, or another PrivateRun
+        Rounds of the run, and their noise.
+    server : Server
+        Server of a run over a network. A simulation needs none.
+    timeouts : Timeouts
+        Timeouts of a run over a network.
+    authority : str or None
+        Certificate (base64 of DER) of the authority that must have issued the parties'
+        certificates, or None if any issuer is allowed.
+    study : Study or None
+        Purpose and responsible people, in words, or None.
+    masks : Masks
+        Kind of keys from which masks are made.
+    host : str or None
+        Name of the client on whose machine the server runs, or None if the server has a machine of
+        its own.
+    simulated : bool or None
+        True only if one process deals the records to the clients at random. The caps may then add
+        up to more than n_records, which that process checks. Parties with records of their own
+        refuse such a plan.
+
+    Raises
+    ------
+    PlanError
+        If the fields contradict each other or cannot give the guarantee.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from fastlloyd import Plan
+    >>> plan = Plan.from_toml(Path("plan.toml").read_text())
+    >>> [client.name for client in plan.clients]
+    ['a', 'b', 'c']
+    >>> len(plan.digest)
+    32
     """
 
     protocol_version: int

@@ -59,28 +59,62 @@ class ClientSession(Secret):
     an earlier one was lost, the client sends its last message again. Any other message that the
     protocol does not allow ends the run.
 
-    outcome : outcome of the run for this client, or None until the run has ended.
-    hello : Hello of this client in this run, or None before it is made.
-    state : state of the client in the run.
-
     Parameters
     ----------
-    plan : the plan. The caller has compared the plan's digest with the digest that the parties
-        agreed on.
-    name : name of this client in the plan.
-    records : grid points of the plan's domain, at most `max_records` of them.
-    identity : private key of this client; its public half is in the plan.
-    noise : source of this client's share of the noise.
-    random_bytes : source of keys and nonces, in production `os.urandom`.
-    encapsulate : makes the secret of a pair of clients. Only tests pass another function.
-    group_masks : makes the masks from the group key. Only simulations pass another function.
+    plan : Plan
+        Plan of the run. The caller has compared its digest with the digest that the parties agreed
+        on.
+    name : str
+        Name of this client in the plan.
+    records : Records
+        Grid points of the plan's domain, at most `max_records` of them.
+    identity : Identity
+        Private key of this client; its public half is in the plan.
+    noise : NoiseSource
+        Source of this client's share of the noise.
+    random_bytes : callable
+        Source of keys and nonces, in production `os.urandom`.
+    encapsulate : callable
+        Function that makes the secret of a pair of clients. Only tests pass another function.
+    group_masks : callable
+        Function that makes the masks from the group key. Only simulations pass another function.
+
+    Attributes
+    ----------
+    outcome : ClientResult or Ended or None
+        Outcome of the run for this client, or None until the run has ended.
+    hello : Hello or None
+        Hello of this client in this run, or None before it is made.
+    state : ClientState
+        State of the client in the run.
 
     Raises
     ------
-    LocalProtocolError : the noise is repeatable, outside `testing.repeatable_noise`.
-    PlanError : the name is not in the plan, the identity is another client's, or a signing key is
+    LocalProtocolError
+        If the noise is repeatable, outside `testing.repeatable_noise`.
+    PlanError
+        If the name is not in the plan, the identity is another client's, or a signing key is
         missing.
-    DataError : the records have another domain, or exceed the cap. The message shows no value.
+    DataError
+        If the records have another domain, or exceed the cap. The message shows no value.
+
+    Examples
+    --------
+    >>> import os
+    >>> from pathlib import Path
+    >>> from fastlloyd import ClientSession, Plan
+    >>> from fastlloyd.dp.noise import SystemNoise
+    >>> from fastlloyd.federation.identity.identity import PrivateIdentity
+    >>> from fastlloyd.mechanisms.answering import LocalRecords
+    >>> plan = Plan.from_toml(Path("plan.toml").read_text())
+    >>> domain = plan.mechanism.domain
+    >>> records = LocalRecords(domain, domain.to_grid([[31.0, 2.0], [68.0, 4.5]]))
+    >>> identity = PrivateIdentity.load(Path("a.identity.toml")).signing
+    >>> session = ClientSession(
+    ...     plan, "a", records, identity=identity, noise=SystemNoise(), random_bytes=os.urandom
+    ... )
+    >>> session.state.value
+    'new'
     """
 
     __slots__ = (

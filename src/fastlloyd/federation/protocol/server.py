@@ -52,18 +52,36 @@ class ServerSession:
     begins the phase makes the object. The session keeps the state, knows which clients are absent,
     and takes the steps that the phases return.
 
-    outcome : outcome of the run, or None until it has ended.
-    state : state of the server in the run.
-
     Parameters
     ----------
-    plan : the plan.
-    noise : source of the noise in trust mode `server-noise`, not used in `client-noise`.
-    random_bytes : source of the bytes that identify each start of a run.
+    plan : Plan
+        Plan of the run.
+    noise : NoiseSource
+        Source of the noise in trust mode `server-noise`, not used in `client-noise`.
+    random_bytes : callable
+        Source of the bytes that identify each start of a run.
+
+    Attributes
+    ----------
+    outcome : ServerResult or Unfinished or None
+        Outcome of the run, or None until it has ended.
+    state : ServerState
+        State of the server in the run.
 
     Raises
     ------
-    LocalProtocolError : the noise is repeatable, outside `testing.repeatable_noise`.
+    LocalProtocolError
+        If the noise is repeatable, outside `testing.repeatable_noise`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from fastlloyd import Plan, ServerSession
+    >>> from fastlloyd.dp.noise import SystemNoise
+    >>> plan = Plan.from_toml(Path("plan.toml").read_text())
+    >>> session = ServerSession(plan, SystemNoise())
+    >>> session.state.value
+    'joining'
     """
 
     plan: Plan

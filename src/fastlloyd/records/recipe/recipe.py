@@ -46,13 +46,29 @@ _HEADING = (
 class Recipe:
     """Recipe for the features of a clustering.
 
-    features : features in their order.
-    privacy, clustering : options of a run, by the names of `KEYS`.
-    here : facts about the organisation's own file, which stay with the organisation.
-    searched : keys of the features whose bounds are still to be found. Their stated bounds are a
-        range that contains them.
+    Attributes
+    ----------
+    features : tuple of Feature
+        Features in their order.
+    privacy, clustering : dict
+        Options of a run, by the names of `KEYS`.
+    here : Here
+        Facts about the organisation's own file, which stay with the organisation.
+    searched : tuple of str
+        Keys of the features whose bounds are still to be found. Their stated bounds are a range
+        that contains them.
 
-    Raises Problems with all faults.
+    Raises
+    ------
+    Problems
+        With all faults of the recipe.
+
+    Examples
+    --------
+    >>> from fastlloyd import Recipe
+    >>> recipe = Recipe.load("recipe.toml")
+    >>> [feature.key for feature in recipe.features][:2]
+    ['age', 'creatinine']
     """
 
     features: tuple[Feature, ...]
