@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from fastlloyd.app.children import ChildRuns
 from fastlloyd.app.door import Door
 from fastlloyd.app.drafts import Drafts
+from fastlloyd.app.errands import Errands
 from fastlloyd.app.server import application
 from fastlloyd.app.site import Site
 
@@ -45,7 +46,12 @@ class Guest:
         self.now, self.said = 0.0, list[str]()
         state = here / "app"
         self.site = Site(
-            Drafts(state / "drafts"), ChildRuns(state / "runs"), here / "l.store", here
+            drafts=Drafts(state / "drafts"),
+            studies=Drafts(state / "studies"),
+            runs=ChildRuns(state / "runs"),
+            ledger=here / "l.store",
+            results=here,
+            errands=Errands(),
         )
         self.door = Door(application(self.site), HOST, self.said.append, lambda: self.now)
         self.cookie = ""

@@ -1,7 +1,8 @@
 """Runs in child processes: their start, and their state.
 
-The child is `fastlloyd fit --request FILE`. It continues when the app or the browser ends.
-Everything about a run is in files and in the ledger, where an app that is started later finds it:
+The child is `fastlloyd fit --request FILE`, or `join`. It continues when the app or the browser
+ends. Everything about a run is in files and in the ledger, where an app that is started later finds
+it:
 
 - the request, written with O_EXCL before the child is started, so only one press of a button starts
   a run
@@ -10,12 +11,12 @@ Everything about a run is in files and in the ledger, where an app that is start
 - the folder of the result, which appears whole or not at all.
 
 A request that no child has taken is made void: it is renamed, under the same lock. A child that
-comes later then finds nothing to do.
+comes later then finds nothing to do. To continue a study, its void request gets its name back.
 """
 
-import enum
 import os
 import shutil
+import signal
 import subprocess  # nosec B404 - runs this very program
 import sys
 import time
@@ -27,12 +28,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fastlloyd.app.drafts import checked_id
+from fastlloyd.app.run_state import RunState
+from fastlloyd.app.studies import StudyLook, plan_of, run_in_ledger, study_of
 from fastlloyd.base.files import write_private
 from fastlloyd.base.own_files import read_own
 from fastlloyd.errors import OutputError, StateError
-from fastlloyd.federation.holder import HoldersLedger, place
 from fastlloyd.federation.store.lock import InUseError, Lock, is_held
 from fastlloyd.jobs.fit_file import FitFile
+from fastlloyd.jobs.join_file import JoinFile
+from fastlloyd.jobs.request_file import MAX_BYTES
+from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.reports.run_result import CENTROIDS, PRIVACY
 
 PATIENCE: Final = 20.0  # seconds in which a child takes its lock; it needs about one
@@ -48,14 +53,8 @@ _MAX_OUTPUT: Final = 1 << 22
 _OWN_CONSOLE: Final = int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
 
 
-class RunState(enum.Enum):
-    """State of a run."""
-
-    RUNNING = "running"
-    DONE = "done"
-    NOT_SPENT = "not-spent"
-    SPENT = "spent"
-    REFUNDED = "refunded"
+AnyRequest = FitFile | JoinFile
+_FINAL: Final = (RunState.DONE, RunState.SPENT, RunState.REFUNDED)
 
 
 class RunLook(NamedTuple):
@@ -68,16 +67,20 @@ class RunLook(NamedTuple):
     notes : notes of the ledger for its owner.
     faults : sentences with which the child ended.
     digests : SHA-256 of each file of the result, by name, as the child wrote them.
+    pid : number of the child's process, or 0 if not known.
+    study : part in a study, or None for a fit.
     """
 
     state: RunState
-    file: FitFile
+    file: AnyRequest
     round: int = 0
     n_rounds: int = 0
     step: str = ""
     notes: Sequence[str] = ()
     faults: Sequence[str] = ()
     digests: dict[str, str] = {}  # noqa: RUF012 - never changed
+    pid: int = 0
+    study: StudyLook | None = None
 
     @property
     def folder(self) -> Path:
@@ -106,34 +109,74 @@ class ChildRuns:
         folder = self.path(name)
         return (folder / _REQUEST).exists() or (folder / _VOID).exists()
 
-    def start(self, file: FitFile) -> None:
-        """Start a run, unless it was started before.
+    def start(self, file: AnyRequest, secret: str | None = None) -> None:
+        """Start a run, unless it was started before. A study that is not under way may be started
+        with a new request.
+
+        secret : passphrase that the child gets on standard input, or None.
 
         Raises OutputError if its files cannot be written, and OSError if no process can be started.
         """
         folder = self.path(file.run_id)
         folder.mkdir(exist_ok=True, mode=0o700)
-        if self.is_begun(file.run_id):
+        void = folder / _VOID
+        if (folder / _REQUEST).exists() or (void.exists() and isinstance(file, FitFile)):
             return
+        _emptied(folder)
         try:
             file.write(folder / _REQUEST)
         except OutputError:
-            if self.is_begun(file.run_id):  # another tab was faster
+            if (folder / _REQUEST).exists():  # another tab was faster
                 return
             raise
-        with suppress(OutputError):
-            write_private(folder / _RECIPE, file.recipe)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        out, err = (os.open(folder / name, flags, 0o600) for name in (_OUT, _ERR))
+        void.unlink(missing_ok=True)
+        if recipe := _recipe_of(file):
+            with suppress(OutputError):
+                write_private(folder / _RECIPE, recipe, replace=True)
+        self._begin(file, secret)
+
+    def go_on(self, name: str, secret: str | None = None) -> None:
+        """Start the request of a study again, unless it is under way.
+
+        secret : passphrase that the child gets on standard input, or None.
+
+        Raises StateError if there is no such run, and OSError if no process can be started.
+        """
+        folder = self.path(name)
+        if self.look(name).state not in (RunState.PAUSED, RunState.NOT_SPENT):
+            return
+        file, void = _read(folder / _VOID), folder / _VOID
+        _emptied(folder)
+        os.utime(void)  # the child has time to come
+        try:
+            void.rename(folder / _REQUEST)
+        except FileNotFoundError:  # another tab was faster
+            return
+        self._begin(file, secret)
+
+    def stop(self, name: str) -> None:
+        """Ask the process of a run to end (SIGTERM), if there is one."""
+        look, child = self.look(name), self._children.get(name)
+        pid = look.pid if child is None else child.pid
+        # the process that has the lock wrote the number
+        if look.state is RunState.RUNNING and pid and _is_alive(self.path(name) / _REQUEST):
+            with suppress(OSError):
+                os.kill(pid, signal.SIGTERM)
+
+    def _begin(self, file: AnyRequest, secret: str | None) -> None:
+        """Start the process of a request that was written."""
+        folder = self.path(file.run_id)
+        flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        out, err = (os.open(folder / name, flags) for name in (_OUT, _ERR))
         try:
             # this very program; the file has all the rest
             child = subprocess.Popen(  # noqa: S603  # nosec B603
                 [
                     sys.executable,
-                    *("-P", "-m", "fastlloyd", "fit", "--request"),
+                    *("-P", "-m", "fastlloyd", file.command, "--request"),
                     str(folder / _REQUEST),
                 ],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if secret is None else subprocess.PIPE,
                 stdout=out,
                 stderr=err,
                 cwd=folder,
@@ -144,6 +187,10 @@ class ChildRuns:
             os.close(out)
             os.close(err)
         self._children[file.run_id] = child
+        self._ended.pop(file.run_id, None)
+        if child.stdin is not None:
+            with suppress(OSError), child.stdin as given:
+                given.write(f"{secret}\n".encode())
 
     def recipe(self, name: str) -> Path:
         """Return the path of the recipe of a run."""
@@ -167,21 +214,22 @@ class ChildRuns:
         folder = self.path(name)
         request = folder / _REQUEST
         is_void = not request.exists()
-        file = FitFile.read(folder / _VOID if is_void else request)
+        file = _read(folder / _VOID if is_void else request)
+        study: StudyLook | None = None
         if not is_void and (_is_alive(request) or self._may_come(file.run_id, request)):
-            return _Said.of(folder).look(RunState.RUNNING, file)
+            study = study_of(file) if isinstance(file, JoinFile) else None
+            return _Said.of(folder).look(RunState.RUNNING, file, study)
         # the process has ended, if there was one: what it left does not change any more
-        charged = _charged(file)
-        if charged is None and not is_void and not self._made_void(request):
-            return _Said.of(folder).look(RunState.RUNNING, file)
-        if charged is None:
-            state = RunState.NOT_SPENT
-        elif is_result(Path(file.out)):
-            state = RunState.DONE
-        else:
-            state = RunState.SPENT if charged else RunState.REFUNDED
-        self._ended[name] = _Said.of(folder).look(state, file)
-        return self._ended[name]
+        if isinstance(file, JoinFile):
+            study = study_of(file)
+        state = _state(file) if study is None else study.state
+        is_to_end = state is RunState.NOT_SPENT or state is RunState.PAUSED
+        if is_to_end and not is_void and not self._made_void(request):
+            return _Said.of(folder).look(RunState.RUNNING, file, study)
+        look = _Said.of(folder).look(state, file, study)
+        if state in _FINAL or study is None:
+            self._ended[name] = look
+        return look
 
     def remove(self, name: str) -> None:
         """Forget a run that has ended. Its result and its entry in the ledger stay."""
@@ -231,7 +279,7 @@ class _Said(NamedTuple):
                 lines.append(msgspec.json.decode(line, type=dict[str, Any]))
         return cls(lines, [line for line in err.splitlines() if line.startswith("Error:")])
 
-    def look(self, state: RunState, file: FitFile) -> RunLook:
+    def look(self, state: RunState, file: AnyRequest, study: StudyLook | None) -> RunLook:
         rounds = [line for line in self.lines if "round" in line]
         last = rounds[-1] if rounds else {}
         return RunLook(
@@ -243,6 +291,8 @@ class _Said(NamedTuple):
             notes=[str(line["note"]) for line in self.lines if "note" in line],
             faults=[line.removeprefix("Error: ") for line in self.faults],
             digests=next((line["files"] for line in self.lines if "files" in line), {}),
+            pid=next((int(line["pid"]) for line in self.lines if "pid" in line), 0),
+            study=study,
         )
 
 
@@ -269,10 +319,37 @@ def is_result(folder: Path) -> bool:
     return (folder / PRIVACY).is_file() and (folder / CENTROIDS).is_file()
 
 
-def _charged(file: FitFile) -> bool | None:
-    """Return whether the ledger counts rounds of the run as spent, or None if the ledger does not
-    have the run. Raises StateError if the ledger cannot be read.
+def _state(file: AnyRequest) -> RunState:
+    """Return the state of a fit whose process has ended. Raises StateError if the ledger cannot be
+    read.
     """
-    held = HoldersLedger(place(None if file.ledger is None else Path(file.ledger)))
-    run = held.history().runs.get(bytes.fromhex(file.run_id))
-    return None if run is None else bool(run.counted)
+    run = run_in_ledger(file)
+    if run is None:
+        return RunState.NOT_SPENT
+    if is_result(Path(file.out)):
+        return RunState.DONE
+    return RunState.SPENT if run.counted else RunState.REFUNDED
+
+
+def _read(path: Path) -> AnyRequest:
+    """Return the request in a file. Raises StateError."""
+    kind: type[AnyRequest] = AnyRequest  # type: ignore[assignment]
+    try:
+        return msgspec.json.decode(read_own(path, MAX_BYTES), type=kind)
+    except (ValueError, RecursionError):
+        raise StateError(f"{path} is no request that this version knows") from None
+
+
+def _emptied(folder: Path) -> None:
+    """Make the files for the output of a child, or empty those of an earlier one."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    for name in (_OUT, _ERR):
+        os.close(os.open(folder / name, flags, 0o600))
+
+
+def _recipe_of(file: AnyRequest) -> str:
+    """Return the text of the recipe of a request, with the local part, or "" without a recipe."""
+    if isinstance(file, FitFile):
+        return file.recipe
+    agreed = plan_of(file.plan).mechanism.domain.recipe
+    return "" if agreed is None else Recipe(features=tuple(agreed), here=file.here).to_toml()

@@ -1,7 +1,7 @@
 """Frame of a page: its head, navigation and steps, and the parts of forms."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.responses import HTMLResponse
 
@@ -9,13 +9,40 @@ from fastlloyd.app.answers import FieldFault
 from fastlloyd.base.markup import Child, Markup, constant, element, together
 
 h = element
-STEPS: Final[Mapping[str, str]] = {
-    "file": "Records",
-    "protect": "Who is protected",
-    "bounds": "Bounds",
-    "privacy": "Groups and privacy",
-    "confirm": "Confirm",
-}
+
+
+class Flow(NamedTuple):
+    """Pages that lead to a run.
+
+    root : beginning of their paths.
+    steps : name of each step for people, in order.
+    """
+
+    root: str
+    steps: Mapping[str, str]
+
+
+GROUPS: Final = Flow(
+    "/new",
+    {
+        "file": "Records",
+        "protect": "Who is protected",
+        "bounds": "Bounds",
+        "privacy": "Groups and privacy",
+        "confirm": "Confirm",
+    },
+)
+STUDY: Final = Flow(
+    "/study",
+    {
+        "identity": "Identity",
+        "invitation": "Invitation",
+        "plan": "Plan",
+        "approval": "Approval",
+        "records": "Records",
+        "rehearsal": "Rehearsal",
+    },
+)
 _NAVIGATION: Final = (("/", "Start"), ("/ledger", "Ledger"))
 
 
@@ -93,7 +120,7 @@ def _summed_up(faults: Sequence[FieldFault]) -> Markup | None:
     )
 
 
-def steps_of(draft: str, at: str, done: Sequence[str]) -> Markup:
+def steps_of(flow: Flow, draft: str, at: str, done: Sequence[str]) -> Markup:
     """Return the list of the steps of a draft.
 
     at : step of the page.
@@ -102,10 +129,12 @@ def steps_of(draft: str, at: str, done: Sequence[str]) -> Markup:
     items = [
         h(
             "li",
-            h("a", name, href=f"/new/{draft}/{step}") if step in done and step != at else name,
+            h("a", name, href=f"{flow.root}/{draft}/{step}")
+            if step in done and step != at
+            else name,
             aria_current="step" if step == at else None,
         )
-        for step, name in STEPS.items()
+        for step, name in flow.steps.items()
     ]
     return h("nav", h("ol", items, class_="steps"), aria_label="Steps")
 

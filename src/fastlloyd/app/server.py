@@ -21,9 +21,26 @@ from fastlloyd.app.answers import sentence_of
 from fastlloyd.app.children import ChildRuns
 from fastlloyd.app.door import Door
 from fastlloyd.app.drafts import Drafts
+from fastlloyd.app.errands import Ask, Errands
 from fastlloyd.app.frame import h, page
 from fastlloyd.app.listening import bound
-from fastlloyd.app.pages import bounds, confirm, file, ledger, privacy, protect, run, start
+from fastlloyd.app.pages import (
+    approval,
+    bounds,
+    confirm,
+    file,
+    identity,
+    invitation,
+    ledger,
+    plan,
+    privacy,
+    protect,
+    rehearsal,
+    run,
+    start,
+    study_records,
+    waiting,
+)
 from fastlloyd.app.site import Site
 from fastlloyd.base.files import write_private
 from fastlloyd.base.markup import constant, element, together
@@ -49,6 +66,15 @@ _GET: Final[dict[str, Answer]] = {
     "/runs/{name}/result.html": run.result,
     "/runs/{name}/result.zip": run.zipped,
     "/ledger": ledger.show,
+    "/study/{name}/identity": identity.show,
+    "/study/{name}/wait": waiting.show,
+    "/study/{name}/wait/live": waiting.live,
+    "/study/{name}/invitation": invitation.show,
+    "/study/{name}/plan": plan.show,
+    "/study/{name}/approval": approval.show,
+    "/study/{name}/agreement": approval.printed,
+    "/study/{name}/records": study_records.show,
+    "/study/{name}/rehearsal": rehearsal.show,
 }
 _POST: Final[dict[str, Answer]] = {
     "/enter": start.enter,
@@ -65,6 +91,21 @@ _POST: Final[dict[str, Answer]] = {
     "/runs/{name}/again": run.again,
     "/new/{name}/remove": start.remove_draft,
     "/runs/{name}/remove": start.remove_run,
+    "/runs/{name}/go-on": run.go_on,
+    "/runs/{name}/stop": run.stop,
+    "/study": identity.begin,
+    "/study/{name}/identity": identity.take,
+    "/study/{name}/make": identity.make,
+    "/study/{name}/invitation": invitation.take,
+    "/study/{name}/plan": plan.take,
+    "/study/{name}/decline": plan.decline,
+    "/study/{name}/approval": approval.take,
+    "/study/{name}/records": study_records.take,
+    "/study/{name}/folder": study_records.choose,
+    "/study/{name}/columns": study_records.take_columns,
+    "/study/{name}/rehearse": rehearsal.rehearse,
+    "/study/{name}/start": rehearsal.take,
+    "/study/{name}/remove": start.remove_study,
 }
 _STATIC: Final = {"app.css": "text/css", "app.js": "text/javascript", "app.svg": "image/svg+xml"}
 
@@ -128,12 +169,15 @@ def _alone(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def serve(port: int, ledger_file: Path | None, say: Say, *, with_browser: bool) -> None:
+def serve(
+    port: int, ledger_file: Path | None, say: Say, ask: Ask | None, *, with_browser: bool
+) -> None:
     """Serve the app until Ctrl-C, or until it was not used for twelve hours.
 
     port : port, or 0 for a free one.
     ledger_file : file of the ledger, or None for the default.
     say : function that prints a line in the terminal in which the app was started.
+    ask : function that asks for a passphrase there, or None without a terminal.
     with_browser : whether to open the app in the browser.
 
     Raises StateError if another app uses the state folder, and NetworkError if the port is taken.
@@ -143,7 +187,14 @@ def serve(port: int, ledger_file: Path | None, say: Say, *, with_browser: bool) 
         sockets = bound(port)
         name = f"fl-{secrets.token_hex(8)}.localhost"
         host = f"{name}:{sockets[0].getsockname()[1]}"
-        site = Site(Drafts(state / "drafts"), ChildRuns(state / "runs"), ledger_file, Path.cwd())
+        site = Site(
+            drafts=Drafts(state / "drafts"),
+            studies=Drafts(state / "studies"),
+            runs=ChildRuns(state / "runs"),
+            ledger=ledger_file,
+            results=Path.cwd(),
+            errands=Errands(ask),
+        )
         door = Door(application(site), host, lambda code: say(f"Code (works once): {code}"))
         opener = state / _OPENER
         try:

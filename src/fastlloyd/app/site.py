@@ -13,10 +13,13 @@ from starlette.responses import RedirectResponse, Response
 from fastlloyd.app.children import ChildRuns
 from fastlloyd.app.door import Door
 from fastlloyd.app.drafts import Answers, Drafts
-from fastlloyd.app.frame import STEPS, steps_of
+from fastlloyd.app.errands import Errands
+from fastlloyd.app.frame import GROUPS, Flow, steps_of
+from fastlloyd.app.studies import is_same_study, plan_of
 from fastlloyd.base.markup import Markup
 from fastlloyd.federation.holder import HoldersLedger, place
 from fastlloyd.federation.ledger import Account, accounts
+from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store.history import History
 
 P = ParamSpec("P")
@@ -28,15 +31,19 @@ class Site:
     """State of the app that pages share.
 
     drafts : runs that are being prepared.
+    studies : studies in which a part is being prepared.
     runs : runs that were started.
     ledger : file of the ledger, or None for the default.
     results : folder in which new results are proposed.
+    errands : work that pages wait for.
     """
 
     drafts: Drafts
+    studies: Drafts
     runs: ChildRuns
     ledger: Path | None
     results: Path
+    errands: Errands
 
     @property
     def history(self) -> History:
@@ -47,6 +54,18 @@ class Site:
     def accounts(self) -> list[Account]:
         """Accounts of the ledger. Raises StateError if it cannot be read."""
         return accounts(self.history)
+
+    def accepted(self, plan: Plan, name: str) -> tuple[Plan, str] | None:
+        """Return the plan of the same study that was accepted last, with the day, or None.
+
+        name : id of a draft that does not count.
+        """
+        for other, answers in self.studies.recent():
+            if other != name and "approval" in answers.get("done", []):
+                earlier = plan_of(answers["plan"])
+                if earlier.digest != plan.digest and is_same_study(earlier, plan):
+                    return earlier, str(answers["approval"]["on"])
+        return None
 
 
 def door_of(request: Request) -> Door:
@@ -74,22 +93,22 @@ def id_of(request: Request) -> str:
     return str(name)
 
 
-def steps(name: str, answers: Answers, at: str) -> Markup:
+def steps(name: str, answers: Answers, at: str, flow: Flow = GROUPS) -> Markup:
     """Return the list of the steps of a draft, with a link to each answered step.
 
     name : id of the draft.
     at : step of the page.
     """
-    return steps_of(name, at, answers.get("done", []))
+    return steps_of(flow, name, at, answers.get("done", []))
 
 
-def answered(answers: Answers, step: str) -> Answers:
+def answered(answers: Answers, step: str, flow: Flow = GROUPS) -> Answers:
     """Return the answers with a step marked as answered."""
     done = {*answers.get("done", []), step}
-    return answers | {"done": [each for each in STEPS if each in done]}
+    return answers | {"done": [each for each in flow.steps if each in done]}
 
 
-def missing_step(answers: Answers, step: str) -> str | None:
+def missing_step(answers: Answers, step: str, flow: Flow = GROUPS) -> str | None:
     """Return the first step before `step` that was not answered, or None."""
-    before = list(STEPS)[: list(STEPS).index(step)]
+    before = list(flow.steps)[: list(flow.steps).index(step)]
     return next((each for each in before if each not in answers.get("done", [])), None)

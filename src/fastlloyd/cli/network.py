@@ -85,15 +85,15 @@ def given_passphrase(
     prompt : text of the question.
     option : name of the option for the file, for messages.
     """
-    return _ask(prompt, option) if file is None else _first_line(file)
+    return ask_passphrase(prompt, option) if file is None else _first_line(file)
 
 
 def new_passphrase(file: Path | None) -> str:
     """Return the passphrase for a new identity from the file, or ask for it twice."""
     if file is not None:
         return _first_line(file)
-    typed = _ask("Passphrase for the new identity: ")
-    if _ask("Repeat the passphrase: ") != typed:
+    typed = ask_passphrase("Passphrase for the new identity: ")
+    if ask_passphrase("Repeat the passphrase: ") != typed:
         raise IdentityError("the two passphrases differ; run the command again")
     return typed
 
@@ -117,7 +117,11 @@ def _first_line(file: Path) -> str:
     return passphrase
 
 
-def _ask(prompt: str, option: str = "--passphrase-file") -> str:
+def ask_passphrase(prompt: str, option: str = "--passphrase-file") -> str:
+    """Ask for a passphrase on the terminal. Raises IdentityError if there is none.
+
+    option : name of the option for a file, for the message.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", getpass.GetPassWarning)  # it would show what is typed

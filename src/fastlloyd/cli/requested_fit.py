@@ -5,6 +5,7 @@ folder.
 """
 
 import json
+import os
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -35,6 +36,7 @@ def _watch(event: object) -> None:
             report(step=event.what)
         case BudgetCharged():
             report(charged=True)
+            report(pid=os.getpid())
         case LedgerNoted():
             report(note=event.sentence)
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from app_process import write_patients
-from fastlloyd.app.children import ChildRuns, RunState
+from fastlloyd.app.children import ChildRuns
+from fastlloyd.app.run_state import RunState
 from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.store.lock import Lock
 from fastlloyd.jobs.data_files import files_of

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.cli.digests import DIGITS, MOST_MISTYPED, check_digest, mistyped
+from fastlloyd.cli.digests import check_digest
 from fastlloyd.errors import PlanError
+from fastlloyd.jobs.digests import DIGITS, MOST_MISTYPED, mistyped
 
 HEX = "0123456789abcdef"
 digests = st.text(HEX, min_size=DIGITS, max_size=DIGITS)

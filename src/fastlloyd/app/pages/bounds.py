@@ -118,15 +118,25 @@ def _words(answers: Answers, given: Given, faults: tuple[FieldFault, ...]) -> Ma
     """Return the field for words that mean an empty cell, or None if the file is no text file."""
     if not answers.get("layout"):
         return None
-    found = [each.name for each in chosen(answers) if each.has_words]
+    return words_field(chosen(answers), given.get("words", ""), faults)
+
+
+def words_field(used: list[ColumnLook], value: str, faults: tuple[FieldFault, ...]) -> Markup:
+    """Return the field for words that mean an empty cell. used : columns that are read."""
+    found = [each.name for each in used if each.has_words]
     hint = f" Some cells of {listing(found)} are words." if found else ""
     return text_field(
         "words",
         "Words that mean an empty cell, separated by commas",
-        given.get("words", ""),
+        value,
         faults,
         hint=f"Besides an empty cell, NA, NaN, null and ?.{hint}",
     )
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a list."""
+    return [each.strip() for each in split_list(text) if each.strip()]
 
 
 def _rows_of_a_person(who: str, given: Given, faults: tuple[FieldFault, ...]) -> Markup:
@@ -223,7 +233,7 @@ async def take(site: Site, request: Request) -> Response:
         faults.append(FieldFault("rows", "Say how the rows of one person are used."))
     for at, each in enumerate(used):
         features[each.name] = _feature(at, each, given, decimal(answers), faults)
-    words = [text.strip() for text in split_list(given["words"]) if text.strip()]
+    words = split_words(given["words"])
     if not words and any(each.has_words for each in used) and answers.get("layout"):
         said = "Some cells of these columns are words. Write the words that mean an empty cell."
         faults.append(FieldFault("words", said))
@@ -275,7 +285,7 @@ def _feature(
 
 
 def _of_texts(at: int, each: ColumnLook, given: Given, faults: list[FieldFault]) -> dict[str, Any]:
-    texts = [text.strip() for text in split_list(given[f"texts{at}"]) if text.strip()]
+    texts = split_words(given[f"texts{at}"])
     if not texts:
         faults.append(FieldFault(f"texts{at}", f"Write the texts of {each.name} that are columns."))
     return {"categories": texts, "other": "none"}

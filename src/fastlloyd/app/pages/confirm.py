@@ -231,7 +231,7 @@ async def take(site: Site, request_: Request) -> Response:
         return go(f"/new/{name}/{before}")
     if not door_of(request_).is_fresh:
         door_of(request_).ask_for_code()
-        return start.ask_again(name)
+        return start.ask_again(f"/new/{name}/confirm")
     out, purpose = form_.text("out"), form_.text("purpose")
     if form_.text("shown") != shown_as(answers):
         said = "Another page changed the answers meanwhile. Look again before you start."
@@ -252,16 +252,7 @@ async def take(site: Site, request_: Request) -> Response:
 
 def _faults(site: Site, name: str, answers: Answers, out: str) -> list[FieldFault]:
     """Return the faults for which the run would be refused, without reading the records."""
-    faults = list[FieldFault]()
-    try:
-        check_path(out)
-        check_destination(Path(out), force=False)
-    except DataError:
-        faults.append(FieldFault("out", "Write the full path of a new folder of this machine."))
-    except OutputError as error:
-        faults.append(FieldFault("out", f"{error}."))
-    if ".." in Path(out).parts:  # a folder that does not exist yet leads nowhere
-        faults.append(FieldFault("out", "Write the path without '..' in it."))
+    faults = folder_faults(out)
     places = {"purpose": "purpose"}
 
     def make() -> None:
@@ -278,3 +269,18 @@ async def recipe_file(site: Site, request_: Request) -> Response:
     headers = {"content-disposition": 'attachment; filename="recipe.toml"'}
     text: Any = await beside(lambda: recipe(answers).to_toml())
     return PlainTextResponse(text, headers=headers, media_type="application/toml")
+
+
+def folder_faults(out: str) -> list[FieldFault]:
+    """Return the faults of a folder for a result, which must be free."""
+    faults = list[FieldFault]()
+    try:
+        check_path(out)
+        check_destination(Path(out), force=False)
+    except DataError:
+        faults.append(FieldFault("out", "Write the full path of a new folder of this machine."))
+    except OutputError as error:
+        faults.append(FieldFault("out", f"{error}."))
+    if ".." in Path(out).parts:  # a folder that does not exist yet leads nowhere
+        faults.append(FieldFault("out", "Write the path without '..' in it."))
+    return faults

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastlloyd.app.answers import FieldFault
+from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import elsewhere, form, h, page, radio_fields, text_field
 from fastlloyd.app.looking import FileQuestion, check_path, seen_in_a_process
@@ -42,35 +43,45 @@ async def _page(
         ),
         form(
             f"/new/{name}/file",
-            text_field(
-                "path",
-                "Path of the file",
-                path,
-                faults,
-                hint="The full path on this machine, such as /data/records.csv",
-            ),
-            radio_fields(
-                "header",
-                "The first line of the table ...",
-                (
-                    (YES, "names the columns", "The names are shown on the next page."),
-                    (NO, "is already a record", "The columns are then called x1, x2, ..."),
-                ),
-                header,
-                faults,
-                hint="For CSV and other text. Parquet and Arrow files have their names inside.",
-            ),
+            *fields(path, header, faults),
             back="/",
         ),
-        await beside(_files, name, folder),
+        await beside(files_in, f"/new/{name}/folder", folder),
         elsewhere(f"fastlloyd recipe new {path or 'FILE'}"),
         faults=faults,
         steps=steps(name, answers, "file"),
     )
 
 
-def _files(name: str, folder: str) -> Markup:
-    """Return the list of a folder, from which a file is chosen."""
+def fields(path: str, header: str, faults: tuple[FieldFault, ...]) -> tuple[Markup, Markup]:
+    """Return the fields for the path of a file, and for the meaning of its first line."""
+    return (
+        text_field(
+            "path",
+            "Path of the file",
+            path,
+            faults,
+            hint="The full path on this machine, such as /data/records.csv",
+        ),
+        radio_fields(
+            "header",
+            "The first line of the table ...",
+            (
+                (YES, "names the columns", "The names are shown on the next page."),
+                (NO, "is already a record", "The columns are then called x1, x2, ..."),
+            ),
+            header,
+            faults,
+            hint="For CSV and other text. Parquet and Arrow files have their names inside.",
+        ),
+    )
+
+
+def files_in(action: str, folder: str) -> Markup:
+    """Return the list of a folder, from which a file is chosen.
+
+    action : path to which the choice is sent.
+    """
     try:
         found = sorted(os.scandir(folder), key=lambda each: (not each.is_dir(), each.name.lower()))
     except OSError as error:
@@ -114,7 +125,7 @@ def _files(name: str, folder: str) -> Markup:
             h("ul", above, buttons, class_="files"),
             h("p", more) if more else None,
             method="post",
-            action=f"/new/{name}/folder",
+            action=action,
         ),
         open=True if buttons else None,
     )
@@ -123,26 +134,44 @@ def _files(name: str, folder: str) -> Markup:
 async def choose(site: Site, request: Request) -> Response:
     """Take a folder to list, or a file from the list."""
     name, given = id_of(request), await Form.of(request)
-    answers = site.drafts.load(name)
-    chosen = given.text("chosen")
-    for path in (given.text("folder"), chosen):
-        if path:
+    found, fault = picked(given)
+    if fault is not None:
+        return await _page(site, request, found["path"], "", (fault,))
+    site.drafts.save(name, site.drafts.load(name) | found)
+    return go(f"/new/{name}/file#path")
+
+
+def picked(given: Form) -> tuple[Answers, FieldFault | None]:
+    """Return the folder or file that was chosen from a list, as answers of a draft. A path that
+    cannot be used comes with its fault.
+    """
+    for key, field in (("path", "chosen"), ("folder", "folder")):
+        if path := given.text(field):
             try:
                 check_path(path)
             except DataError as error:
-                return await _page(site, request, path, "", (FieldFault("path", str(error)),))
-    if chosen:
-        answers = answers | {"path": chosen}
-    elif given.text("folder"):
-        answers = answers | {"folder": given.text("folder")}
-    site.drafts.save(name, answers)
-    return go(f"/new/{name}/file#path")
+                return {"path": path}, FieldFault("path", str(error))
+            return {key: path}, None
+    return {}, None
 
 
 async def take(site: Site, request: Request) -> Response:
     """Look at the file, and lead to the next step."""
     name, given = id_of(request), await Form.of(request)
     path, header = given.text("path"), given.text("header")
+    found, faults = await seen(path, header)
+    if found is None:
+        return await _page(site, request, path, header, faults)
+    answers = site.drafts.load(name)
+    if answers.get("path") != path or answers.get("header") != header:
+        answers = {key: value for key, value in answers.items() if key not in _KEPT_FROM_OLDER}
+        answers["done"] = []
+    site.drafts.save(name, answered(answers | found, "file"))
+    return go(f"/new/{name}/protect")
+
+
+async def seen(path: str, header: str) -> tuple[Answers | None, tuple[FieldFault, ...]]:
+    """Look at a file. Return the answers of a draft about it, or None and the faults."""
     faults = list[FieldFault]()
     if header not in (YES, NO):
         faults.append(FieldFault("header", "Say what the first line is."))
@@ -151,23 +180,17 @@ async def take(site: Site, request: Request) -> Response:
     except DataError as error:
         faults.append(FieldFault("path", str(error)))
     if faults:
-        return await _page(site, request, path, header, tuple(faults))
-    seen = await beside(seen_in_a_process, FileQuestion(path=path, header=header))
-    if seen.fault or seen.files is None:
-        fault = seen.fault or "The file cannot be found any more."
-        return await _page(site, request, path, header, (FieldFault(seen.field, fault),))
-    answers = site.drafts.load(name)
-    if answers.get("path") != path or answers.get("header") != header:
-        answers = {key: value for key, value in answers.items() if key not in _KEPT_FROM_OLDER}
-        answers["done"] = []
-    found = {
+        return None, tuple(faults)
+    seen_ = await beside(seen_in_a_process, FileQuestion(path=path, header=header))
+    if seen_.fault or seen_.files is None:
+        fault = seen_.fault or "The file cannot be found any more."
+        return None, (FieldFault(seen_.field, fault),)
+    return {
         "path": path,
         "header": header,
         "folder": str(Path(path).parent),
-        "files": msgspec.to_builtins(seen.files),
-        "layout": None if seen.layout is None else msgspec.to_builtins(seen.layout),
-        "doubts": list(seen.doubts),
-        "columns": [msgspec.to_builtins(each, enc_hook=str) for each in seen.columns],
-    }
-    site.drafts.save(name, answered(answers | found, "file"))
-    return go(f"/new/{name}/protect")
+        "files": msgspec.to_builtins(seen_.files),
+        "layout": None if seen_.layout is None else msgspec.to_builtins(seen_.layout),
+        "doubts": list(seen_.doubts),
+        "columns": [msgspec.to_builtins(each, enc_hook=str) for each in seen_.columns],
+    }, ()

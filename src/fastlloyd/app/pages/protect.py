@@ -93,7 +93,7 @@ async def _page(
                 ),
             ),
             _columns(every, given["chosen"], faults),
-            _dataset(known, given, faults),
+            dataset_fields(known, given, faults),
             back=f"/new/{name}/file",
         ),
         faults=faults,
@@ -177,7 +177,10 @@ def _columns(every: list[ColumnLook], used: list[str], faults: tuple[FieldFault,
     )
 
 
-def _dataset(known: list[str], given: dict[str, Any], faults: tuple[FieldFault, ...]) -> Markup:
+def dataset_fields(
+    known: list[str], given: dict[str, Any], faults: tuple[FieldFault, ...]
+) -> Markup:
+    """Return the fields for the name of a data set, and for whether it is new."""
     says = (
         f"Your ledger knows: {', '.join(known[:20])}."
         if known
@@ -226,14 +229,15 @@ async def take(site: Site, request: Request) -> Response:
         "n_records": whole(given["n_records"]),
         "chosen": given["chosen"],
         "dataset": given["dataset"],
-        "new_dataset": not _is_known(given["dataset"], known),
+        "new_dataset": not is_known(given["dataset"], known),
         "new_unit": is_person and given["is_new_unit"],
     }
     site.drafts.save(name, answered(answers | found, "protect"))
     return go(f"/new/{name}/bounds")
 
 
-def _is_known(dataset: str, known: list[str]) -> bool:
+def is_known(dataset: str, known: list[str]) -> bool:
+    """Return whether a name is that of a known data set."""
     return same(dataset) in map(same, known)
 
 
@@ -255,21 +259,23 @@ def _faults(answers: Answers, given: dict[str, Any], known: list[str]) -> list[F
     offered = {each.name for each in columns(answers) if each.kind in _OFFERED}
     if not given["chosen"] or not offered.issuperset(given["chosen"]):
         faults.append(FieldFault("chosen", "Tick one column at least."))
+    return faults + dataset_faults(given["dataset"], known, is_new=given["is_new"])
+
+
+def dataset_faults(name: str, known: list[str], *, is_new: bool) -> list[FieldFault]:
+    """Return the faults of the name of a data set. is_new : whether its owner says that it is."""
     wrong = (
-        _refused("dataset", lambda: DataSet(name=given["dataset"]))
-        if given["dataset"]
+        _refused("dataset", lambda: DataSet(name=name))
+        if name
         else [FieldFault("dataset", "Write a name, such as ward-7.")]
     )
-    faults += wrong
-    if not wrong and not _is_known(given["dataset"], known) and not given["is_new"]:
-        faults.append(
-            FieldFault(
-                "is_new",
-                "Your ledger does not know this name. Use the name under which runs on these"
-                " records were counted, or tick the box.",
-            )
-        )
-    return faults
+    if wrong or is_known(name, known) or is_new:
+        return wrong
+    said = (
+        "Your ledger does not know this name. Use the name under which runs on these records were"
+        " counted, or tick the box."
+    )
+    return [FieldFault("is_new", said)]
 
 
 def _unit_faults(given: dict[str, Any], history: History) -> list[FieldFault]:

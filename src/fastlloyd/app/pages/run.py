@@ -1,7 +1,6 @@
 """Page of a run: its progress, its end, its result, and the labels of the owner's records."""
 
 import io
-import json
 import shlex
 import subprocess  # nosec B404 - runs this very program
 import sys
@@ -11,16 +10,23 @@ from pathlib import Path
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from fastlloyd.app.answers import FieldFault
-from fastlloyd.app.children import RunLook, RunState
+from fastlloyd.app.children import RunLook
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import elsewhere, form, h, page, text_field
 from fastlloyd.app.looking import check_path
+from fastlloyd.app.pages import start, study_run
+from fastlloyd.app.pages.rehearsal import again_of, questions_of
+from fastlloyd.app.run_state import RunState
 from fastlloyd.app.site import Site, beside, door_of, go, id_of
+from fastlloyd.app.studies import plan_of
+from fastlloyd.app.watching import answer, followed
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.errors import DataError, StateError
+from fastlloyd.federation.plan.quorum import TrustMode
+from fastlloyd.jobs.join_file import JoinFile
 from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.reports.run_result import FILES, NAMES, PAGE
 
@@ -58,8 +64,10 @@ async def show(site: Site, request: Request) -> Response:
     name = id_of(request)
     look = await beside(site.runs.look, name)
     notes = [h("p", f"{note[:1].upper()}{note[1:]}", class_="note") for note in look.notes]
+    if look.study is not None and look.state is not RunState.DONE:
+        return study_run.show(site, request, look, look.study)
     if look.state is RunState.RUNNING:
-        return _running(name, look, door_of(request).live_key, notes)
+        return _running(request, look, notes)
     if look.state is RunState.DONE:
         return await _done(site, name, look, notes)
     return page(
@@ -88,71 +96,30 @@ def _words(look: RunLook) -> tuple[str, str]:
     return ("Finished." if look.state is RunState.DONE else _SAID[look.state]), ""
 
 
-def _running(name: str, look: RunLook, key: str, notes: list[Markup]) -> Response:
+def _running(request: Request, look: RunLook, notes: list[Markup]) -> Response:
     state, step = _words(look)
-    bar = h(
-        "progress",
-        max=look.n_rounds or None,
-        value=look.round if look.n_rounds else None,
-        aria_label="Rounds that are answered",
-    )
+    name = id_of(request)
+    end = (f"/runs/{name}", "See how it ended")
     return page(
         look.folder.name,
-        h(
-            "div",
-            h("p", state, role="status", data_state=True),
-            bar,
-            h("p", step, data_step=True, class_="soft"),
-            h(
-                "p",
-                h("a", "See how it ended", href=f"/runs/{name}", class_="button"),
-                data_over=True,
-                hidden=True,
-            ),
-            data_live=f"/runs/{name}/live",
-            data_key=key,
-        ),
+        followed(request, state, step, end, round_=look.round, n_rounds=look.n_rounds),
         h(
             "p",
             "You may close this page and the app: the run goes on, and you find it on the first"
             " page later.",
         ),
-        h(
-            "p",
-            h("b", "The app does not answer. "),
-            "Close this tab. The run goes on without it; start ",
-            h("code", "fastlloyd app"),
-            " again to see it.",
-            class_="warn",
-            role="alert",
-            data_gone=True,
-            hidden=True,
-        ),
         notes,
-        h("noscript", h("p", h("a", "Look again", href=f"/runs/{name}"))),
     )
 
 
 async def live(site: Site, request: Request) -> Response:
-    """Return the state of a run for the script of its page, signed with the page's number."""
-    nonce = request.query_params.get("nonce", "")
-    if not (nonce.isascii() and 16 <= len(nonce) <= 64):
-        return PlainTextResponse(
-            ("The request has no number, so nothing was done. Go back to the page of the run.\n"),
-            400,
-        )
+    """Return the state of a run for the script of its page."""
     look = await beside(site.runs.look, id_of(request))
+    if look.study is not None:
+        return study_run.live(request, look, look.study)
     state, step = _words(look)
-    said = json.dumps(
-        {
-            "state": state,
-            "step": step,
-            "round": look.round,
-            "of": look.n_rounds,
-            "over": look.state is not RunState.RUNNING,
-        }
-    )
-    return JSONResponse({"said": said, "mac": door_of(request).signed(nonce, said)})
+    is_over = look.state is not RunState.RUNNING
+    return answer(request, state, step, is_over=is_over, round_=look.round, n_rounds=look.n_rounds)
 
 
 async def _done(
@@ -165,8 +132,14 @@ async def _done(
     target: str | None = None,
 ) -> Response:
     recipe = site.runs.recipe(name)
+    is_theirs = (
+        isinstance(look.file, JoinFile) and plan_of(look.file.plan).trust is TrustMode.SERVER_NOISE
+    )
     return page(
-        "Your result",
+        "Your result" if look.study is None else f"{look.study.name}: the result",
+        h("p", h("b", "NOT FOR PUBLICATION: "), "the server must never see it.", class_="warn")
+        if is_theirs
+        else None,
         h("p", "Finished.", role="status"),
         said,
         h(
@@ -187,7 +160,9 @@ async def _done(
             "p",
             "It may be shared as its privacy page says. Another run may find other groups.",
             class_="soft",
-        ),
+        )
+        if not is_theirs
+        else None,
         notes,
         h(
             "form",
@@ -196,7 +171,9 @@ async def _done(
             method="post",
             action=f"/runs/{name}/again",
             class_="acts",
-        ),
+        )
+        if look.study is None
+        else h("p", "A further run of the study needs a renewed plan, and spends more."),
         *_labelling(name, look, faults, target),
         elsewhere(
             shlex.join(
@@ -322,12 +299,38 @@ def _label(look: RunLook, recipe: Path, target: str) -> str:
     return " ".join(f"{line.removeprefix('Error: ')}." for line in faults)
 
 
+async def go_on(site: Site, request: Request) -> Response:
+    """Start the request of a study that has stopped again."""
+    name = id_of(request)
+    look = await beside(site.runs.look, name)
+    if not isinstance(look.file, JoinFile) or look.state is RunState.RUNNING:
+        return go(f"/runs/{name}")
+    if not door_of(request).is_fresh:
+        door_of(request).ask_for_code()
+        return start.ask_again(f"/runs/{name}")
+    questions = await beside(questions_of, look.file.key)
+    if questions:
+        site.errands.forget(name)
+        study_run.begin_again(site, name, questions)
+    else:
+        await beside(site.runs.go_on, name)
+    return go(f"/runs/{name}")
+
+
+async def stop(site: Site, request: Request) -> Response:
+    """Ask the process of a run to end."""
+    await beside(site.runs.stop, id_of(request))
+    return go(f"/runs/{id_of(request)}")
+
+
 async def again(site: Site, request: Request) -> Response:
     """Begin a new draft. It has the answers of a run that has ended."""
     name = id_of(request)
     look = await beside(site.runs.look, name)
     if look.state is RunState.RUNNING:
         return go(f"/runs/{name}")
+    if isinstance(look.file, JoinFile):
+        return go(f"/study/{site.studies.new(again_of(look.file))}/plan")
     before = site.drafts.load(name)
     kept = {key: before[key] for key in _KEPT if key in before}
     return go(f"/new/{site.drafts.new(kept | {'done': []})}/file")

@@ -3,19 +3,26 @@ code.
 """
 
 import time
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastlloyd.app.children import RunState
+from fastlloyd.app.children import RunLook
+from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import form, h, page
+from fastlloyd.app.frame import STUDY, form, h, page
+from fastlloyd.app.run_state import RunState
 from fastlloyd.app.site import Site, beside, door_of, go, id_of, missing_step
-from fastlloyd.base.markup import Markup
+from fastlloyd.app.studies import plan_of, title_of
+from fastlloyd.base.markup import Child, Markup
 from fastlloyd.errors import FastLloydError
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.jobs.join_file import id_of_run
 
 WORDS = {
     RunState.RUNNING: "running",
+    RunState.PAUSED: "waiting for you to go on",
     RunState.DONE: "result",
     RunState.NOT_SPENT: "not carried out, nothing was spent",
     RunState.SPENT: "no result, the epsilon is spent",
@@ -28,7 +35,7 @@ async def show(site: Site, request: Request) -> Response:
     """Return the first page, or the question for the code."""
     if not request.scope["is_known"]:
         return _asking()
-    runs = await beside(_runs, site)
+    runs, studies = await beside(_runs, site)
     drafts = [
         h(
             "li",
@@ -58,43 +65,93 @@ async def show(site: Site, request: Request) -> Response:
             class_="soft",
         ),
         h(
+            "form",
+            h("button", "Take part in a study with others", type="submit", class_="second"),
+            method="post",
+            action="/study",
+            class_="acts",
+        ),
+        h(
             "p",
-            "Taking part in a study with others is done on the command line: ",
-            h("code", "fastlloyd help join"),
-            ".",
+            "Several organisations find groups together, and the records of each stay with it. You"
+            " see the plan, what it costs and a rehearsal before you take part.",
             class_="soft",
         ),
+        [h("h2", "Studies with others"), studies] if studies else None,
         [h("h2", "Your runs"), runs] if runs else None,
         [h("h2", "Not finished"), h("ul", drafts)] if drafts else None,
         here="/",
     )
 
 
-def _runs(site: Site) -> Markup | None:
-    rows = list[Markup]()
+def _runs(site: Site) -> tuple[Markup | None, Markup | None]:
+    """Return the table of runs, and that of studies, or None for an empty one."""
+    own, studies = list[Markup](), list[Markup]()
     for name in site.runs.names()[:SHOWN]:
         try:
             look = site.runs.look(name)
         except FastLloydError as error:
-            rows.append(h("tr", h("td", f"{error}", colspan=3)))
+            own.append(h("tr", h("td", f"{error}", colspan=4)))
             continue
         began = site.runs.path(name).stat().st_mtime
-        rows.append(
-            h(
-                "tr",
-                h("td", h("a", look.folder.name, href=f"/runs/{name}")),
-                h("td", time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(began))),
-                h("td", WORDS[look.state]),
-                h(
-                    "td",
-                    None if look.state is RunState.RUNNING else _removal(f"/runs/{name}/remove"),
-                ),
-            )
-        )
+        study = look.study
+        cells = [
+            h("td", h("a", study.name if study else look.folder.name, href=f"/runs/{name}")),
+            h("td", study.client) if study else None,
+            h("td", time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(began))),
+            h("td", _state(look)),
+            h("td", None if look.state is RunState.RUNNING else _removal(f"/runs/{name}/remove")),
+        ]
+        (studies if study else own).append(h("tr", cells))
+    for name, draft in site.studies.recent()[:SHOWN]:
+        if draft.get("done") and not _is_begun(site, draft):
+            studies.append(_invited(name, draft))
+    return (
+        _table(("result", "last change", "state"), own),
+        _table(("study", "you", "last change", "state"), studies),
+    )
+
+
+def _state(look: RunLook) -> Child:
+    if look.study is not None and look.study.is_awaited and look.state is RunState.PAUSED:
+        return h("b", "you are awaited")
+    if look.study is not None and look.state is RunState.RUNNING:
+        return f"under way, round {look.study.round} of {look.study.n_rounds}"
+    return WORDS[look.state]
+
+
+def _invited(name: str, draft: Answers) -> Markup:
+    """Return the row of a study that was not begun."""
+    step = next((each for each in STUDY.steps if each not in draft["done"]), "rehearsal")
+    has_plan = "plan" in draft
+    title = title_of(plan_of(draft["plan"])) if has_plan else "Waiting for the plan"
+    state = f"next: {STUDY.steps[step].lower()}" if has_plan else "no invitation yet"
+    return h(
+        "tr",
+        h("td", h("a", title, href=f"/study/{name}/{step}")),
+        h("td", Path(draft.get("key", "")).name.removesuffix(".identity.toml")),
+        h("td", ""),
+        h("td", state),
+        h("td", _removal(f"/study/{name}/remove")),
+    )
+
+
+def _is_begun(site: Site, draft: Answers) -> bool:
+    """Return whether the study of a draft was begun, with the same identity."""
+    if "plan" not in draft:
+        return False
+    try:
+        member = PrivateIdentity.public_of(Path(draft["key"]))
+        return site.runs.is_begun(id_of_run(plan_of(draft["plan"]), member))
+    except FastLloydError:
+        return False
+
+
+def _table(heads: tuple[str, ...], rows: list[Markup]) -> Markup | None:
     if not rows:
         return None
-    heads = h("thead", h("tr", [h("th", name) for name in ("result", "last change", "state", "")]))
-    return h("div", h("table", heads, h("tbody", rows)), class_="scroll")
+    head = h("thead", h("tr", [h("th", name, scope="col") for name in heads], h("td")))
+    return h("div", h("table", head, h("tbody", rows)), class_="scroll")
 
 
 def _removal(path: str) -> Markup:
@@ -106,6 +163,12 @@ def _removal(path: str) -> Markup:
 async def remove_draft(site: Site, request: Request) -> Response:
     """Remove a draft."""
     site.drafts.remove(id_of(request))
+    return go("/")
+
+
+async def remove_study(site: Site, request: Request) -> Response:
+    """Remove a study that was not begun."""
+    site.studies.remove(id_of(request))
     return go("/")
 
 
@@ -176,9 +239,10 @@ async def begin(site: Site, _request: Request) -> Response:
     return go(f"/new/{site.drafts.new()}/file")
 
 
-def ask_again(name: str) -> Response:
-    """Return the question for the code, which is asked after a long pause before anything is
-    spent.
+def ask_again(back: str) -> Response:
+    """Return the question for the code after a long pause, before anything is spent.
+
+    back : path of the page to which the answer leads back.
     """
     return page(
         "Are you still there?",
@@ -196,7 +260,7 @@ def ask_again(name: str) -> Response:
                 class_="field",
             ),
             label="Go on",
-            back=f"/new/{name}/confirm",
+            back=back,
         ),
         status=403,
     )

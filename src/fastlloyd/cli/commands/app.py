@@ -2,6 +2,7 @@
 machine.
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -34,10 +35,12 @@ def app(port: Port = 0, no_browser: NoBrowser = False, ledger: LedgerFile = None
     if not is_installed("app"):
         raise FastLloydError(f"the app needs packages that are not installed: {installing('app')}")
     from fastlloyd.app.server import serve
+    from fastlloyd.cli.network import ask_passphrase
 
     serve(
         port,
         None if ledger is None else Path(ledger).absolute(),
         typer.echo,
+        ask_passphrase if sys.stdin.isatty() else None,
         with_browser=not no_browser,
     )

@@ -283,10 +283,10 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
     never charged becomes free again. The party never sends anything in this run again.
     """
     from fastlloyd.cli import ledgers
-    from fastlloyd.cli.digests import mistyped
     from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import Outcome
+    from fastlloyd.jobs.digests import mistyped
 
     if not re.fullmatch(r"[0-9a-f]{32}", run):
         raise StateError(

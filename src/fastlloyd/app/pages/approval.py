@@ -1,0 +1,127 @@
+"""Step 4 of a study: the agreement to print, and who approved it."""
+
+from datetime import date
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastlloyd.app.answers import FieldFault
+from fastlloyd.app.drafts import Answers
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import STUDY, elsewhere, form, h, page, text_field
+from fastlloyd.app.pages.plan import answers_name, bill, in_words
+from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.app.studies import plan_of, title_of
+from fastlloyd.federation.admission import outlook
+from fastlloyd.reports import agreement
+
+_LONGEST = 200
+Given = dict[str, str]
+
+
+async def show(site: Site, request: Request) -> Response:
+    """Return the page."""
+    name = id_of(request)
+    answers = site.studies.load(name)
+    if before := missing_step(answers, "approval", STUDY):
+        return go(f"/study/{name}/{before}")
+    return _page(name, answers, answers.get("approval", {}))
+
+
+def _page(
+    name: str, answers: Answers, given: Given, faults: tuple[FieldFault, ...] = ()
+) -> Response:
+    return page(
+        "Who approves it?",
+        h(
+            "p",
+            "Print the agreement for the person who answers for the records, such as the data"
+            " protection officer. It says what is agreed, what your ledger holds before and after,"
+            " what leaves this machine, and who sees it.",
+        ),
+        h(
+            "div",
+            h("a", "Open the agreement", href=f"/study/{name}/agreement", class_="button second"),
+            class_="acts",
+        ),
+        form(
+            f"/study/{name}/approval",
+            text_field("by", "Approved by", given.get("by", ""), faults, hint="Name and role."),
+            text_field(
+                "on",
+                "On",
+                given.get("on", ""),
+                faults,
+                hint="The day of the signature, as 2026-05-31.",
+                is_short=True,
+            ),
+            text_field(
+                "document",
+                "Document",
+                given.get("document", ""),
+                faults,
+                hint="Where the signed page is, such as a number or a folder. It may stay empty.",
+            ),
+            h(
+                "p",
+                "The app keeps this beside the store of your identity, in NAME.approvals.jsonl. It"
+                " is sent to nobody.",
+                class_="soft",
+            ),
+            label="Go on to the records",
+            back=f"/study/{name}/plan",
+        ),
+        elsewhere("fastlloyd plan digest plan.toml --page page.txt --dataset NAME"),
+        faults=faults,
+        steps=steps(name, answers, "approval", STUDY),
+    )
+
+
+async def take(site: Site, request: Request) -> Response:
+    """Note the approval, and lead to the records."""
+    name, form_ = id_of(request), await Form.of(request)
+    answers = site.studies.load(name)
+    if before := missing_step(answers, "approval", STUDY):
+        return go(f"/study/{name}/{before}")
+    given = {each: form_.text(each) for each in ("by", "on", "document")}
+    faults = [
+        FieldFault(field, f"Write at most {_LONGEST} characters in one line.")
+        for field, text in given.items()
+        if len(text) > _LONGEST or not text.isprintable()
+    ]
+    if not given["by"]:
+        faults.append(FieldFault("by", "Write who approved it."))
+    try:
+        date.fromisoformat(given["on"])
+    except ValueError:
+        faults.append(FieldFault("on", "Write a day, such as 2026-05-31."))
+    if faults:
+        return _page(name, answers, given, tuple(faults))
+    found = answers | {"approval": given}
+    site.studies.save(name, answered(found, "approval", STUDY))
+    return go(f"/study/{name}/records")
+
+
+async def printed(site: Site, request: Request) -> Response:
+    """Return the agreement, to be printed."""
+    name = id_of(request)
+    answers = site.studies.load(name)
+    if before := missing_step(answers, "approval", STUDY):
+        return go(f"/study/{name}/{before}")
+    plan = plan_of(answers["plan"])
+    spent = await beside(lambda: outlook(site.history, answers["dataset"], plan))
+    member = await beside(answers_name, answers)
+    return page(
+        f"Agreement: {title_of(plan)}",
+        h(
+            "p",
+            h("a", "Back to the approval", href=f"/study/{name}/approval"),
+            class_="no-print",
+        ),
+        h("h2", "In plain words"),
+        bill(in_words(plan, member)),
+        h("h2", "Balance in the ledger"),
+        h("p", spent),
+        h("h2", "The plan in full"),
+        h("pre", h("code", await beside(agreement.page, plan, spent))),
+    )

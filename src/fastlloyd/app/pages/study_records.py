@@ -1,0 +1,244 @@
+"""Step 5 of a study: the file of the records, and its columns by the features of the plan."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastlloyd.app.answers import FieldFault, columns
+from fastlloyd.app.drafts import Answers
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import STUDY, elsewhere, fault_at, form, h, page, select_field
+from fastlloyd.app.pages.bounds import split_words, words_field
+from fastlloyd.app.pages.file import fields, files_in, picked, seen
+from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.app.studies import plan_of
+from fastlloyd.base.markup import Markup
+from fastlloyd.base.names import listing
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.records.layout import Layout
+from fastlloyd.records.recipe.here import Here
+from fastlloyd.reports.units import units_of
+
+_UNCHOSEN = ("", "choose ...")
+_OF_FILE = ("names", "id", "words", "files", "columns", "layout", "doubts")
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """Column that a plan asks for. label : words about it."""
+
+    key: str
+    label: str
+
+
+async def show(site: Site, request: Request) -> Response:
+    """Return the page."""
+    name = id_of(request)
+    answers = site.studies.load(name)
+    if before := missing_step(answers, "records", STUDY):
+        return go(f"/study/{name}/{before}")
+    return await _page(site, name, answers, answers)
+
+
+async def _page(
+    site: Site,
+    name: str,
+    answers: Answers,
+    given: dict[str, Any],
+    faults: tuple[FieldFault, ...] = (),
+) -> Response:
+    folder = answers.get("folder") or str(site.results)
+    is_seen = bool(answers.get("files"))
+    path, header = given.get("path", ""), given.get("header", "")
+    choosing = [
+        form(
+            f"/study/{name}/records",
+            *fields(path, header, faults),
+            label="Look at the file",
+            back=f"/study/{name}/approval",
+        ),
+        await beside(files_in, f"/study/{name}/folder", folder),
+    ]
+    plan = plan_of(answers["plan"])
+    return page(
+        "Your records for this study",
+        h(
+            "p",
+            "A table with one record in each row. The file stays where it is: the app opens it by"
+            f" its path and copies nothing. It is charged as the data set {answers['dataset']}.",
+        ),
+        None if is_seen else choosing,
+        _columns(name, plan, answers, given, faults) if is_seen else None,
+        h("details", h("summary", "Use another file"), *choosing) if is_seen else None,
+        elsewhere("fastlloyd join plan.toml --data FILE --recipe own.toml --dry-run ..."),
+        faults=faults,
+        steps=steps(name, answers, "records", STUDY),
+    )
+
+
+def _wanted(plan: Plan) -> list[_Wanted]:
+    """Return the columns that the plan asks for."""
+    domain = plan.mechanism.domain
+    if domain.recipe is not None:
+        return [_Wanted(each.key, each.label or "") for each in domain.recipe]
+    ends = zip(domain.features, units_of(domain), domain.lower, domain.upper, strict=True)
+    return [_Wanted(key, f"{unit.text(low)} to {unit.text(high)}") for key, unit, low, high in ends]
+
+
+def _columns(
+    name: str,
+    plan: Plan,
+    answers: Answers,
+    given: dict[str, Any],
+    faults: tuple[FieldFault, ...],
+) -> Markup:
+    """Return the form that says which column is which."""
+    every = [each.name for each in columns(answers)]
+    names, persons = given.get("names", {}), plan.mechanism.persons
+    has_recipe = plan.mechanism.domain.recipe is not None
+    doubts = [h("li", doubt) for doubt in answers.get("doubts", [])]
+    return form(
+        f"/study/{name}/columns",
+        h("p", "Read: ", h("code", answers["path"])),
+        h("div", h("p", "How the file is read:"), h("ul", doubts), class_="note")
+        if doubts
+        else None,
+        h(
+            "fieldset",
+            h("legend", "Columns that the plan asks for"),
+            fault_at("columns", faults),
+            [
+                _column(at, each, every, names, faults, has_recipe=has_recipe)
+                for at, each in enumerate(_wanted(plan))
+            ],
+        ),
+        h(
+            "fieldset",
+            h("legend", f"Whose row it is: all rows of one {plan.mechanism.unit.one}"),
+            select_field(
+                "id",
+                f"Column with the id of the {plan.mechanism.unit.one}",
+                [_UNCHOSEN, *((each, each) for each in every)],
+                given.get("id", ""),
+                faults,
+            ),
+        )
+        if persons is not None
+        else None,
+        words_field(columns(answers), given.get("words", ""), faults)
+        if answers.get("layout")
+        else None,
+        label="Go on to the rehearsal",
+        back=f"/study/{name}/approval",
+    )
+
+
+def _column(
+    at: int,
+    each: _Wanted,
+    every: list[str],
+    names: dict[str, str],
+    faults: tuple[FieldFault, ...],
+    *,
+    has_recipe: bool,
+) -> Markup:
+    if not has_recipe:
+        there = "in your file" if each.key in every else "missing in your file"
+        return h("p", h("b", each.key), f", {each.label}: {there}.", id=f"column{at}")
+    value = names.get(each.key) or (each.key if each.key in every else "")
+    label = f"{each.key}, {each.label}" if each.label else each.key
+    options = [_UNCHOSEN, *((column, column) for column in every)]
+    return select_field(f"column{at}", label, options, value, faults)
+
+
+async def choose(site: Site, request: Request) -> Response:
+    """Take a folder to list, or a file from the list."""
+    name, given = id_of(request), await Form.of(request)
+    answers = site.studies.load(name)
+    found, fault = picked(given)
+    if fault is not None:
+        return await _page(site, name, answers, answers | found, (fault,))
+    if "path" in found:
+        answers = {key: value for key, value in answers.items() if key not in _OF_FILE}
+    site.studies.save(name, answers | found)
+    return go(f"/study/{name}/records#path")
+
+
+async def take(site: Site, request: Request) -> Response:
+    """Look at the file."""
+    name, given = id_of(request), await Form.of(request)
+    answers = site.studies.load(name)
+    if before := missing_step(answers, "records", STUDY):
+        return go(f"/study/{name}/{before}")
+    path, header = given.text("path"), given.text("header")
+    found, faults = await seen(path, header)
+    if found is None:
+        answers = {key: value for key, value in answers.items() if key not in _OF_FILE}
+        return await _page(site, name, answers, {"path": path, "header": header}, faults)
+    if answers.get("path") != path:
+        answers = {
+            key: value for key, value in answers.items() if key not in ("names", "id", "words")
+        }
+    site.studies.save(name, answers | found)
+    return go(f"/study/{name}/records")
+
+
+async def take_columns(site: Site, request: Request) -> Response:
+    """Take the columns, and lead to the rehearsal."""
+    name, given = id_of(request), await Form.of(request)
+    answers = site.studies.load(name)
+    if before := missing_step(answers, "records", STUDY):
+        return go(f"/study/{name}/{before}")
+    if not answers.get("files"):
+        return go(f"/study/{name}/records")
+    plan = plan_of(answers["plan"])
+    has_recipe = plan.mechanism.domain.recipe is not None
+    every, wanted = [each.name for each in columns(answers)], _wanted(plan)
+    names = {
+        each.key: given.text(f"column{at}") if has_recipe else each.key
+        for at, each in enumerate(wanted)
+    }
+    faults = list[FieldFault]()
+    for at, each in enumerate(wanted):
+        if has_recipe and names[each.key] not in every:
+            faults.append(FieldFault(f"column{at}", f"Choose the column for {each.key}."))
+    if missing := [each.key for each in wanted if not has_recipe and each.key not in every]:
+        said = (
+            f"Your file has no column {listing(missing)}. Rename the columns in a copy of the"
+            " file, or ask for a plan with a recipe."
+        )
+        faults.append(FieldFault("columns", said))
+    given_id = given.text("id") if plan.mechanism.persons is not None else ""
+    if plan.mechanism.persons is not None and given_id not in every:
+        faults.append(FieldFault("id", "Choose the column that says whose row it is."))
+    elif given_id and given_id in names.values():
+        faults.append(FieldFault("id", f"{given_id} is used for a feature, too."))
+    found = {"names": names, "id": given_id, "words": given.text("words")}
+    if faults:
+        return await _page(site, name, answers, answers | found, tuple(faults))
+    site.studies.save(name, answered(answers | found, "records", STUDY))
+    return go(f"/study/{name}/rehearsal")
+
+
+def here_of(answers: Answers) -> Here:
+    """Return the facts about the owner's file that a draft gives."""
+    plan = plan_of(answers["plan"])
+    stated: dict[str, Any] = {}
+    if answers.get("layout"):
+        layout = msgspec.convert(answers["layout"], Layout)
+        fields_ = msgspec.structs.asdict(layout)
+        stated = {name: fields_[name] for name in layout.stated}
+        stated["missing_words"] = tuple(split_words(answers.get("words", "")))
+    agreed = plan.mechanism.domain.recipe
+    if agreed is None:
+        return Here(unit_column=answers.get("id") or None, **stated)
+    names = {key: column for key, column in answers["names"].items() if key != column}
+    forms = {each.name: each.form for each in columns(answers)}
+    dates = {
+        each.key: form_
+        for each in agreed
+        if each.date is not None and (form_ := forms.get(answers["names"][each.key]))
+        if form_ != each.date
+    }
+    return Here(names=names, dates=dates, unit_column=answers.get("id") or None, **stated)

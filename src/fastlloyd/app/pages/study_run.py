@@ -1,0 +1,223 @@
+"""Page of a part in a study until its result: rounds, number of missing organisations, and end."""
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastlloyd.app.answers import FieldFault, sentence_of
+from fastlloyd.app.children import RunLook
+from fastlloyd.app.errands import ASKING, OVER
+from fastlloyd.app.frame import elsewhere, h, page
+from fastlloyd.app.run_state import RunState
+from fastlloyd.app.site import Site, id_of
+from fastlloyd.app.studies import StudyLook
+from fastlloyd.app.watching import answer, followed
+from fastlloyd.base.markup import Child, Markup
+from fastlloyd.errors import FastLloydError, StateError
+from fastlloyd.federation.ledger import account
+from fastlloyd.jobs.join_file import JoinFile
+from fastlloyd.jobs.live import Live
+from fastlloyd.reports.accounts import spent
+from fastlloyd.reports.status import ago, clock, utc
+
+GO_ON = "go-on"
+_SAID = {
+    RunState.PAUSED: "This machine has stopped taking part. Nothing is lost: the study goes on from"
+    " here when you press the button.",
+    RunState.NOT_SPENT: "The part in the study ended before anything was charged. Nothing was"
+    " spent.",
+    RunState.SPENT: "The study ended without a result.",
+}
+
+
+def words(look: RunLook, study: StudyLook) -> tuple[str, str]:
+    """Return the state of a part in a study and its step, as sentences."""
+    if look.state is not RunState.RUNNING:
+        return "Finished." if look.state is RunState.DONE else _SAID[look.state], ""
+    live = study.live
+    if live is None or live.end:
+        return "The part in the study begins.", ""
+    sight, now = live.sight, time.time()
+    if live.is_old(now):
+        return f"Last heard {ago(live.age(now))}.", "The process writes nothing at present."
+    said = [f"Since {clock(now - live.since)}."]
+    if sight.n_awaited:
+        said.append(f"Waiting for {sight.n_awaited} of {sight.n_clients} organisations.")
+    if sight.seconds_left is not None:
+        said.append(f"This machine gives up in {clock(sight.seconds_left)}.")
+    said.append(f"Sent {sight.sent:,} bytes, received {sight.received:,}.")
+    return f"{sight.step[:1].upper()}{sight.step[1:]}.", " ".join(said)
+
+
+def live(request: Request, look: RunLook, study: StudyLook) -> Response:
+    """Return the state of a part in a study for the script of its page."""
+    state, step = words(look, study)
+    is_over = look.state is not RunState.RUNNING
+    return answer(
+        request, state, step, is_over=is_over, round_=study.round, n_rounds=study.n_rounds
+    )
+
+
+def show(site: Site, request: Request, look: RunLook, study: StudyLook) -> Response:
+    """Return the page of a part in a study that has no result yet."""
+    name, errand = id_of(request), site.errands.of(id_of(request), GO_ON)
+    if errand is not None and errand.state == ASKING:
+        asked = h(
+            "p",
+            "Type the passphrase in the terminal where fastlloyd app was started.",
+            class_="note",
+            role="status",
+        )
+        end = (f"/runs/{name}", "Look again")
+        return page(study.name, asked, h("p", h("a", end[1], href=end[0], class_="button")))
+    if look.state is RunState.RUNNING:
+        return _running(request, look, study)
+    faults = (
+        (FieldFault("", errand.fault),)
+        if errand is not None and errand.state == OVER and errand.fault
+        else ()
+    )
+    return _ended(site, name, look, study, faults)
+
+
+def _running(request: Request, look: RunLook, study: StudyLook) -> Response:
+    name = id_of(request)
+    state, step = words(look, study)
+    end = (f"/runs/{name}", "See how it ended")
+    return page(
+        study.name,
+        followed(request, state, step, end, round_=study.round, n_rounds=study.n_rounds),
+        _bill(look, study),
+        h(
+            "p",
+            "You may close this page and the app: the part in the study goes on, and you find it"
+            " on the first page later. Only the server knows which organisations are missing.",
+        ),
+        _notes(look),
+        h(
+            "form",
+            h("button", "Stop for now", class_="second"),
+            h(
+                "span",
+                "The others wait for you. What was sent stays spent; the study goes on when you"
+                " press Go on in time.",
+                class_="soft",
+            ),
+            method="post",
+            action=f"/runs/{name}/stop",
+            class_="acts",
+        ),
+        _same(look),
+    )
+
+
+def _bill(look: RunLook, study: StudyLook) -> Markup:
+    rows: list[tuple[str, Child]] = [("You", study.client)]
+    if isinstance(look.file, JoinFile):
+        rows.append(("Data set", look.file.dataset))
+    if study.n_exchanges:
+        rows.append(
+            ("Charged so far", f"{study.n_charged} of {study.n_exchanges} exchanges of this run.")
+        )
+    if study.live is not None:
+        rows.append(("Steps of this process", _steps(study.live)))
+    return h("dl", [[h("dt", term), h("dd", said)] for term, said in rows], class_="bill")
+
+
+def _steps(live_: Live) -> Child:
+    done = [h("li", f"{step}: {seconds:.1f} s") for step, seconds in live_.steps[-12:]]
+    return h("ul", done) if done else f"Begun {utc(live_.began)}."
+
+
+def _notes(look: RunLook) -> list[Markup]:
+    return [h("p", f"{note[:1].upper()}{note[1:]}", class_="note") for note in look.notes[-3:]]
+
+
+def _same(look: RunLook) -> Markup:
+    return elsewhere(f"fastlloyd status {getattr(look.file, 'key', 'NAME.identity.toml')} --watch")
+
+
+def _ended(
+    site: Site, name: str, look: RunLook, study: StudyLook, faults: tuple[FieldFault, ...]
+) -> Response:
+    is_open = look.state in (RunState.PAUSED, RunState.NOT_SPENT)
+    title = f"{study.name} is waiting" if look.state is RunState.PAUSED else "There is no result"
+    return page(
+        title,
+        h("p", _SAID[look.state], class_="note", role="status"),
+        h("p", h("b", "The others wait for you."), class_="warn")
+        if look.state is RunState.PAUSED and study.is_awaited
+        else None,
+        h("p", "Another process uses the store of this identity.", class_="warn")
+        if study.is_used and look.state is RunState.PAUSED
+        else None,
+        h("p", f"Reason: {study.reason}.", class_="warn") if study.reason else None,
+        [h("p", f"Reason: {fault}.", class_="warn") for fault in look.faults],
+        _notes(look),
+        _bill(look, study),
+        _given_back(site, look, study),
+        h("p", "The app does not start it again by itself."),
+        h(
+            "form",
+            h("button", "Go on" if look.state is RunState.PAUSED else "Try again with the same"),
+            h("a", "See the ledger", href="/ledger", class_="button second"),
+            method="post",
+            action=f"/runs/{name}/go-on",
+            class_="acts",
+        )
+        if is_open
+        else h(
+            "div",
+            h("a", "See the ledger", href="/ledger", class_="button"),
+            class_="acts",
+        ),
+        h(
+            "form",
+            h("button", "Change the answers", class_="second"),
+            method="post",
+            action=f"/runs/{name}/again",
+            class_="acts",
+        )
+        if look.state is RunState.NOT_SPENT
+        else None,
+        h(
+            "p",
+            "A further run needs a renewed plan: ask the person who made this one. It spends its"
+            " epsilon again.",
+        )
+        if look.state is RunState.SPENT
+        else None,
+        _same(look),
+        faults=faults,
+    )
+
+
+def _given_back(site: Site, look: RunLook, study: StudyLook) -> Markup | None:
+    """Return what a study that has ended has spent and given back, or None."""
+    if look.state is not RunState.SPENT or not isinstance(look.file, JoinFile):
+        return None
+    n_back = study.n_exchanges - study.n_charged
+    said = (
+        f"{study.n_charged} of {study.n_exchanges} exchanges were sent: they stay spent."
+        f" {n_back} {'was' if n_back == 1 else 'were'} given back."
+    )
+    try:
+        total = spent(account(site.history, look.file.dataset))
+    except FastLloydError as error:
+        total = sentence_of(error)
+    return h("p", f"{said} {total}")
+
+
+def begin_again(site: Site, name: str, questions: tuple[str, ...]) -> None:
+    """Start the request of a study again. Raises StateError if the terminal is needed and cannot
+    ask.
+    """
+
+    def work(secret: str | None) -> None:
+        try:
+            site.runs.go_on(name, secret)
+        except OSError as error:
+            raise StateError(f"it was not started ({error.strerror})") from None
+
+    site.errands.begin(name, GO_ON, work, questions)

@@ -1,0 +1,46 @@
+"""Page that waits for an errand: for the terminal's answer, and for what follows."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastlloyd.app.errands import ASKING, OVER, Errand
+from fastlloyd.app.frame import STUDY, page
+from fastlloyd.app.pages import identity, rehearsal
+from fastlloyd.app.site import Site, go, id_of, steps
+from fastlloyd.app.watching import answer, followed
+
+_STEPS = {
+    identity.NEW: ("identity", "The identity is being made."),
+    rehearsal.REHEARSAL: ("rehearsal", "Your records are read. Nothing is sent or charged."),
+    rehearsal.START: ("rehearsal", "The part in the study is started."),
+}
+
+
+def _words(errand: Errand | None) -> str:
+    if errand is None or errand.state == OVER:
+        return "Done." if errand is None or not errand.fault else errand.fault
+    if errand.state == ASKING:
+        return "Type the passphrase in the terminal where fastlloyd app was started."
+    return _STEPS[errand.kind][1]
+
+
+async def show(site: Site, request: Request) -> Response:
+    """Return the page, or lead to the step that the errand was for."""
+    name = id_of(request)
+    answers, errand = site.studies.load(name), site.errands.of(name)
+    step = _STEPS[errand.kind][0] if errand is not None else "identity"
+    if errand is None or errand.state == OVER:
+        return go(f"/study/{name}/{step}")
+    end = (f"/study/{name}/{step}", "Continue")
+    return page(
+        "One moment" if errand.state != ASKING else "The terminal asks you",
+        followed(request, _words(errand), "", end, gone="Close this tab. Start "),
+        steps=steps(name, answers, step, STUDY),
+    )
+
+
+async def live(site: Site, request: Request) -> Response:
+    """Return the state of the errand for the script of the page."""
+    errand = site.errands.of(id_of(request))
+    is_over = errand is None or errand.state == OVER
+    return answer(request, _words(errand), "", is_over=is_over)

@@ -1,0 +1,80 @@
+"""Part of a page that follows work by script: its state, its step and its end.
+
+The answers to the script are data, signed with the key that the page was given. At the first one
+that is not, the page stops.
+"""
+
+import json
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from fastlloyd.app.frame import h
+from fastlloyd.app.site import door_of
+from fastlloyd.base.markup import Markup
+
+RUN_GOES_ON: Final = "Close this tab. The run goes on without it; start "
+
+
+def followed(
+    request: Request,
+    state: str,
+    step: str,
+    end: tuple[str, str],
+    *,
+    round_: int = 0,
+    n_rounds: int = 0,
+    gone: str = RUN_GOES_ON,
+) -> Markup:
+    """Return the part of the page of `request`. Its script asks at the path of the page and /live.
+
+    state, step : state and step of the work, as sentences.
+    end : path and text of the link that is shown at the end.
+    round_, n_rounds : number of rounds that are done, and of all, or 0 for a bar without an end.
+    gone : beginning of the sentence that says what to do if the app does not answer.
+    """
+    path = request.url.path
+    return h(
+        "div",
+        h(
+            "div",
+            h("p", state, role="status", data_state=True),
+            h(
+                "progress",
+                max=n_rounds or None,
+                value=round_ if n_rounds else None,
+                aria_label="Rounds that are done" if n_rounds else "Under way",
+            ),
+            h("p", step, data_step=True, class_="soft"),
+            h("p", h("a", end[1], href=end[0], class_="button"), data_over=True, hidden=True),
+            data_live=f"{path}/live",
+            data_key=door_of(request).live_key,
+        ),
+        h(
+            "p",
+            h("b", "The app does not answer. "),
+            gone,
+            h("code", "fastlloyd app"),
+            " again to see it.",
+            class_="warn",
+            role="alert",
+            data_gone=True,
+            hidden=True,
+        ),
+        h("noscript", h("p", h("a", "Look again", href=path))),
+    )
+
+
+def answer(
+    request: Request, state: str, step: str, *, is_over: bool, round_: int = 0, n_rounds: int = 0
+) -> Response:
+    """Return the state of work for the script of its page, signed with the page's number."""
+    nonce = request.query_params.get("nonce", "")
+    if not (nonce.isascii() and 16 <= len(nonce) <= 64):
+        said = "The request has no number, so nothing was done. Go back to the page of the run.\n"
+        return PlainTextResponse(said, 400)
+    said = json.dumps(
+        {"state": state, "step": step, "round": round_, "of": n_rounds, "over": is_over}
+    )
+    return JSONResponse({"said": said, "mac": door_of(request).signed(nonce, said)})

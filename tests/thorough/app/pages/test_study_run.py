@@ -1,0 +1,398 @@
+"""Pages of a part in a study: what is shown when, what is refused, and what a kill leaves."""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra app")
+
+from app_pages import Guest, Page
+from fastlloyd.app.children import ChildRuns
+from fastlloyd.app.door import IDLE_SECONDS
+from fastlloyd.app.errands import OVER, Errands
+from fastlloyd.app.run_state import RunState
+from fastlloyd.base.sealed_toml import in_groups
+from fastlloyd.federation.admission import DataSet
+from fastlloyd.federation.holder import HoldersLedger
+from fastlloyd.federation.plan.design import renew
+from fastlloyd.federation.store.events import LimitSet
+from fastlloyd.federation.store.lock import Lock
+from fastlloyd.jobs.approvals import approvals_path
+from fastlloyd.jobs.join_file import id_of_run
+from network_processes import SERVER, Site, cleared
+from network_site import made  # noqa: F401 - a fixture
+
+APPROVAL = {"by": "Dr. A. Keeper", "on": "2026-11-27", "document": "DPO 17/26"}
+SECRET = "correct horse battery staple"  # noqa: S105 - of nobody
+
+
+@pytest.fixture
+def site(made: Path, tmp_path: Path) -> Iterator[Site]:  # noqa: F811
+    with cleared(Site.make(made, tmp_path / "site")) as site:
+        yield site
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> Iterator[Guest]:
+    guest = Guest(tmp_path / "app-of-a")
+    yield guest
+    for child in guest.site.runs._children.values():
+        child.kill()
+        child.wait()
+
+
+def waited(guest: Guest, at: str) -> None:
+    """Wait until the errand of a draft or run is over."""
+    name = at.rpartition("/")[2]
+    for _ in range(1200):
+        if (errand := guest.site.errands.of(name)) is None or errand.state == OVER:
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("the errand does not end")
+
+
+def until(happened: Callable[[], Any]) -> None:
+    """Wait until it has happened."""
+    for _ in range(1200):
+        if happened():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("it does not happen")
+
+
+def identified(guest: Guest, site: Site, name: str = "a") -> str:
+    """Begin a study with an identity. Return the beginning of its paths."""
+    at = guest.post("/study").headers["location"].removesuffix("/identity")
+    page = guest.answer(at, "identity", key=str(site.folder / f"{name}.identity.toml"))
+    assert "Say on the telephone" in page.text
+    return at
+
+
+def invited(guest: Guest, site: Site) -> str:
+    """Answer up to the plan."""
+    at = identified(guest, site)
+    page = invitation(guest, at, site, in_groups(site.plan.digest.hex()))
+    assert "In plain words" in page.text, page.summed_up
+    return at
+
+
+def invitation(guest: Guest, at: str, site: Site, digest: str) -> Page:
+    return guest.answer(at, "invitation", plan=str(site.folder / "plan.toml"), digest=digest)
+
+
+def rehearsed(guest: Guest, site: Site) -> tuple[str, Page]:
+    """Answer everything, and rehearse. Return the beginning of the paths, and the last page."""
+    at = invited(guest, site)
+    guest.answer(at, "plan", dataset="patients-a", is_new="yes")
+    guest.answer(at, "approval", **APPROVAL)
+    guest.answer(at, "records", path=str(site.folder / "a.csv"), header="yes")
+    guest.answer(at, "columns", words="")
+    guest.post(f"{at}/rehearse")
+    waited(guest, at)
+    page = guest.get(f"{at}/rehearsal")
+    assert "For you only" in page.text, page.summed_up
+    return at, page
+
+
+def shown(page: Page) -> dict[str, str]:
+    """What the last page sends back."""
+    before, _, rest = page.text.partition('name="shown" value="')
+    assert before
+    folder = page.text.partition('id="out" name="out" value="')[2].partition('"')[0]
+    return {"shown": rest.partition('"')[0], "out": folder}
+
+
+def run_of(site: Site) -> str:
+    """The id of the part of client a in the ledger."""
+    client = site.plan.client("a")
+
+    class Member:
+        signing_key = client.signing_key
+
+    member: Any = Member
+    return id_of_run(site.plan, member)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_digest_is_shown_only_after_all_of_it_was_typed_as_heard(
+    guest: Guest, site: Site
+) -> None:
+    at, heard = identified(guest, site), site.plan.digest.hex()
+    client = site.plan.client("b")
+    wrong = {
+        "": "Type the digest",
+        heard[:-1]: "one digit is missing",
+        heard[:63] + ("0" if heard[63] != "0" else "1"): "one digit differs, digit 64",
+        site.plan.run_id: "number of the run",
+        client.fingerprint: "fingerprint of 'b'",
+        "f" * 64: "another plan",
+        "hello": "here are 5",
+    }
+    for digest, fragment in wrong.items():
+        page = invitation(guest, at, site, digest)
+        assert page.faults.keys() == {"digest"}
+        assert fragment in page.faults["digest"]
+        for form in (heard, in_groups(heard)):
+            assert form not in page.text.replace(digest or "-", "")
+        assert guest.get(f"{at}/plan").headers["location"].endswith("/invitation")
+        assert guest.get(f"{at}/agreement").headers["location"].endswith("/invitation")
+    page = invitation(guest, at, site, f" {in_groups(heard).upper()} ")
+    assert "In plain words" in page.text
+
+
+@pytest.mark.parametrize("field", ["plan", "key"])
+def test_only_plain_files_of_this_machine_are_opened(
+    guest: Guest, site: Site, tmp_path: Path, field: str
+) -> None:
+    fifo, large = tmp_path / "fifo", tmp_path / "large.toml"
+    os.mkfifo(fifo)
+    with large.open("wb") as sparse:
+        sparse.truncate(1 << 32)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    at = identified(guest, site)
+    for path in (
+        *("", "plan.toml", "//server/plan.toml", "https://a.example/plan.toml", "/dev/zero"),
+        *map(str, (fifo, tmp_path, tmp_path / "dangling", large)),
+    ):
+        step = "invitation" if field == "plan" else "identity"
+        page = guest.answer(at, step, **{field: path, "digest": "0" * 64})
+        assert page.faults.keys() == {field}, path
+
+
+def test_no_page_changes_anything_by_being_looked_at(guest: Guest, site: Site) -> None:
+    at, _ = rehearsed(guest, site)
+    state = guest.site.studies.folder.parent
+    before = tree(state), tree(site.folder)
+    for step in ("identity", "invitation", "plan", "approval", "agreement", "records"):
+        assert guest.get(f"{at}/{step}").status == 200
+    assert guest.get(f"{at}/rehearsal").status == 200
+    assert guest.get(f"{at}/wait").status == 303
+    assert guest.get("/").status == 200
+    assert (tree(state), tree(site.folder)) == before
+    assert not HoldersLedger(guest.site.ledger or Path()).is_there()
+    assert not (site.folder / "a.store").exists()
+
+
+def test_a_step_is_reached_after_those_before_it(guest: Guest, site: Site) -> None:
+    at = identified(guest, site)
+    for step in ("plan", "approval", "agreement", "records", "rehearsal"):
+        assert guest.get(f"{at}/{step}").headers["location"].endswith("/invitation")
+    for step in ("plan", "approval", "records", "columns", "rehearse", "start"):
+        assert guest.post(f"{at}/{step}").headers["location"].endswith("/invitation")
+    other = guest.begin().rpartition("/")[2]  # a draft of the other flow is no study
+    assert guest.get(f"/study/{other}/identity").status == 400
+
+
+def test_the_page_says_what_the_ledger_would_refuse(guest: Guest, site: Site) -> None:
+    ledger = HoldersLedger(guest.site.ledger or Path())
+    ledger.named(DataSet(name="patients-a", is_new=True))
+    with ledger.opened() as store:
+        store.append([LimitSet(dataset="patients-a", epsilon=0.5, delta=1e-5)])
+    at = invited(guest, site)
+    assert "above the limit" in guest.get(f"{at}/plan").text
+    page = guest.answer(at, "plan", dataset="patients-a")
+    assert "Your ledger would refuse this" in page.faults["dataset"]
+    page = guest.answer(at, "plan", dataset="patients")
+    assert page.faults.keys() == {"is_new"}
+    assert "Who approves it?" in guest.answer(at, "plan", dataset="x", is_new="yes").text
+
+
+def test_a_plan_is_compared_with_the_one_of_the_study_that_was_accepted_before(
+    guest: Guest, site: Site
+) -> None:
+    at = invited(guest, site)
+    assert "What is different" not in guest.get(f"{at}/plan").text
+    guest.answer(at, "plan", dataset="patients-a", is_new="yes")
+    guest.answer(at, "approval", **APPROVAL)
+    plan = renew(site.plan, run_id=os.urandom(16), leave_out=(), members=())
+    later = Site(site.folder, plan)
+    (site.folder / "plan.toml").write_text(plan.to_toml())
+    again = invited(guest, later)
+    text = guest.get(f"{again}/plan").text
+    assert "that you accepted on 2026-11-27" in text
+    assert "Nothing but the number of the run." in text
+
+
+def test_an_approval_has_a_name_and_a_day(guest: Guest, site: Site) -> None:
+    at = invited(guest, site)
+    guest.answer(at, "plan", dataset="patients-a", is_new="yes")
+    page = guest.answer(at, "approval", by="", on="yesterday", document="x" * 201)
+    assert page.faults.keys() == {"by", "on", "document"}
+    text = guest.get(f"{at}/agreement").text
+    assert in_groups(site.plan.digest.hex())[:39] in text
+    assert "patients-a" in text
+
+
+def test_columns_that_the_plan_asks_for_must_be_there(guest: Guest, site: Site) -> None:
+    at = invited(guest, site)
+    guest.answer(at, "plan", dataset="patients-a", is_new="yes")
+    guest.answer(at, "approval", **APPROVAL)
+    assert guest.answer(at, "records").faults.keys() == {"path", "header"}
+    other = site.folder / "other.csv"
+    other.write_text("age,doses\n1,7.25\n" + "2,3\n" * 20)
+    page = guest.answer(at, "records", path=str(other), header="yes")
+    assert "missing in your file" in page.text
+    assert "7.25" not in page.text  # no cell is shown
+    page = guest.answer(at, "columns")
+    assert "'dose'" in page.faults["columns"]
+
+
+def test_nothing_starts_without_a_rehearsal_of_these_very_answers(guest: Guest, site: Site) -> None:
+    at, page = rehearsed(guest, site)
+    given = shown(page)
+    assert guest.answer(at, "start", **given | {"shown": "0" * 64}).summed_up
+    guest.answer(at, "approval", **APPROVAL | {"by": "somebody else"})
+    assert guest.answer(at, "start", **given).summed_up
+    with (site.folder / "a.csv").open("a") as records:
+        records.write("1,2\n")
+    guest.post(f"{at}/rehearse")
+    waited(guest, at)
+    page = guest.get(f"{at}/rehearsal")
+    assert "is not the file that was confirmed" in " ".join(page.summed_up)
+    assert not guest.site.runs.names()
+
+
+def test_after_half_an_hour_the_code_is_asked_for_before_anything_is_reserved(
+    guest: Guest, site: Site
+) -> None:
+    at, page = rehearsed(guest, site)
+    guest.now += IDLE_SECONDS + 1
+    answer = guest.post(f"{at}/start", **shown(page))
+    assert answer.status == 403
+    assert not guest.site.runs.names()
+    code = guest.said[-1].rpartition(" ")[2]
+    guest.enter(code)
+    assert guest.post(f"{at}/start", **shown(page)).status == 303
+
+
+def test_a_passphrase_goes_from_the_terminal_to_the_child_and_nowhere_else(
+    tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest, asked = Guest(tmp_path / "app-of-new"), list[str]()
+
+    def ask(question: str) -> str:
+        asked.append(question)
+        return SECRET
+
+    guest.site.errands.ask = ask
+    arguments = list[str]()
+    run = subprocess.run
+
+    def noted(command: list[str], **options: Any) -> Any:
+        arguments.extend([*command, *map(str, (options.get("env") or os.environ).values())])
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", noted)
+    at = guest.post("/study").headers["location"].removesuffix("/identity")
+    folder = tmp_path / "keys"
+    page = guest.get(f"{at}/identity")
+    assert 'type="password"' not in page.text
+    guest.post(f"{at}/make", name="clinic-d", folder=str(folder), locked="yes")
+    waited(guest, at)
+    page = guest.get(f"{at}/identity")
+    assert "encrypted with the passphrase" in page.text
+    assert asked == ["New passphrase for clinic-d: ", "Repeat it: "]
+    assert not any(SECRET in each for each in arguments)
+    everything = tree(tmp_path / "app-of-new") | tree(folder)
+    assert not any(SECRET.encode() in content for content in everything.values())
+    assert (folder / "clinic-d.identity.toml").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("answers", "fragment"), [(["a" * 20, "b" * 20], "differ"), (["", ""], "no passphrase")]
+)
+def test_passphrases_that_differ_or_are_empty_make_nothing(
+    answers: list[str], fragment: str
+) -> None:
+    errands, done = Errands(lambda _: answers.pop(0)), list[str | None]()
+    errands.begin("x", "make", done.append, ("one", "two"))
+    until(partial(is_over, errands, "x"))
+    assert fragment in getattr(errands.of("x"), "fault", "")
+    assert done == []
+
+
+def is_over(errands: Errands, name: str) -> bool:
+    """Whether an errand has ended."""
+    errand = errands.of(name)
+    return errand is not None and errand.state == OVER
+
+
+def n_awaited(guest: Guest, name: str) -> int:
+    """Number of organisations that the study waits for, as its page has it."""
+    study = guest.site.runs.look(name).study
+    return study.live.sight.n_awaited if study is not None and study.live is not None else 0
+
+
+def state(guest: Guest, site: Site) -> RunState:
+    return guest.site.runs.look(run_of(site)).state
+
+
+def test_whatever_is_killed_the_study_goes_on_and_is_charged_once(guest: Guest, site: Site) -> None:
+    at, page = rehearsed(guest, site)
+    name = run_of(site)
+    assert guest.post(f"{at}/start", **shown(page)).status == 303
+    waited(guest, at)
+    assert guest.post(f"{at}/start", **shown(page)).status == 303  # a second press
+    store = site.folder / "a.store"
+    until(lambda: store.exists() and guest.site.runs.look(name).pid)
+    site.start(SERVER, site.serve())
+    until(lambda: n_awaited(guest, name))
+    assert "Waiting for" in guest.get(f"/runs/{name}").text
+    os.kill(guest.site.runs.look(name).pid, signal.SIGKILL)
+    until(lambda: state(guest, site) is RunState.PAUSED)
+    anew = ChildRuns(guest.site.runs.folder)  # an app that is started later
+    assert anew.look(name).state is RunState.PAUSED
+    page = guest.get(f"/runs/{name}")
+    assert "Go on" in page.text
+    guest.now += IDLE_SECONDS + 1
+    assert guest.post(f"/runs/{name}/go-on").status == 403
+    guest.enter(guest.said[-1].rpartition(" ")[2])
+    guest.post(f"/runs/{name}/go-on")
+    guest.post(f"/runs/{name}/go-on")
+    until(lambda: guest.site.runs.look(name).pid)
+    guest.post(f"/runs/{name}/stop")
+    until(lambda: state(guest, site) is RunState.PAUSED)
+    guest.post(f"/runs/{name}/go-on")
+    for other in ("b", "c"):
+        site.start(other, site.join(other))
+    until(lambda: state(guest, site) is RunState.DONE)
+    assert "the result" in guest.get(f"/runs/{name}").text
+    runs = HoldersLedger(guest.site.ledger or Path()).history().runs
+    assert list(runs) == [bytes.fromhex(name)]
+    assert len(approvals_path(store).read_text().splitlines()) == 1
+    assert "result" in guest.get("/").text
+
+
+def test_a_request_whose_child_never_came_is_void_and_may_be_given_again(
+    guest: Guest, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at, page = rehearsed(guest, site)
+    monkeypatch.setattr("fastlloyd.app.children.PATIENCE", 0.0)
+    real = subprocess.Popen
+    monkeypatch.setattr(
+        "fastlloyd.app.children.subprocess.Popen",
+        lambda *a, **k: real(["true"]),  # noqa: ARG005
+    )
+    guest.post(f"{at}/start", **shown(page))
+    waited(guest, at)
+    until(lambda: state(guest, site) is RunState.NOT_SPENT)
+    page = guest.get(f"/runs/{run_of(site)}")
+    assert "Nothing was spent" in page.text
+    assert "Change the answers" in page.text
+    again = guest.post(f"/runs/{run_of(site)}/again").headers["location"]
+    assert "In plain words" in guest.get(again).text
+    Lock(guest.site.runs.path(run_of(site)) / "request.json").release()
