@@ -31,8 +31,8 @@ class Rung(NamedTuple):
 
     epsilon : epsilon of the run.
     average : right guesses of 100 about one record or person, on average, rounded up.
-    at_most : right guesses of 100 after the result that reveals the most, rounded up, except with
-        probability delta.
+    at_most : right guesses of 100 after the result that reveals the most, rounded up. With
+        probability delta, a result may reveal more.
     verdict : expected effect of the noise.
     bars : half of the interval that the result will probably show, for each feature.
     accounts : accounts of the data set after the run.

@@ -306,8 +306,8 @@ def server_process(
 def check_host(
     plan: Plan, path: Path, client: str, options: HostOptions, *, as_json: bool
 ) -> PublicIdentity | None:
-    """Return the public identity of the server that runs here, or None without --serve. A client
-    that the plan names as its host is then told.
+    """Return the public identity of the server that runs here. Without --serve, return None, and
+    tell the user if the plan names this client as host.
 
     The parameters are those of `server_process`.
 

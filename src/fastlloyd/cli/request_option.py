@@ -20,7 +20,7 @@ HELP = (
 def request_option(unused: Mapping[str, object], carry_out: Callable[[Path], None]) -> Any:
     """Return the option of a command.
 
-    unused : values of required options, which the file replaces.
+    unused : values to fill in for required options, because the file replaces them.
     carry_out : function that carries out the request in a file, in place of the command.
     """
 

@@ -174,7 +174,8 @@ class _Lloyd:
         return labels if found else _labels(self._with_ones, centroids)
 
     def _sure_steps(self, n_steps: int, centroids: FloatArray) -> tuple[int, IntArray]:
-        """Make steps by compiled code, as long as they are certain. The centroids change in place.
+        """Make steps by compiled code, as long as its results are certain to equal NumPy's. The
+        centroids change in place.
 
         Returns the results of `compiled.public_kmeans.lloyd_steps`: a number of steps, and the
         labels.

@@ -107,7 +107,7 @@ def audit_file(
     contents, events : verified content of the store.
     approvals : approvals beside the store.
     identity : private key of the store's owner.
-    made : present time, in seconds since 1970, UTC.
+    made : current time, in seconds since 1970, UTC.
 
     Raises StateError for a ledger, which has no identity, and for the store of another identity.
     """
@@ -136,7 +136,8 @@ def read_audit(content: bytes, expected: bytes, whose: str) -> Audit:
     expected : public signing key of the party that should have made it, 32 bytes.
     whose : name of that party, for messages.
 
-    Raises StateError that names the first line at fault, or the key of another signer.
+    Raises StateError for a faulty line, or another signer. The message names the first such line,
+    or the signer's key.
     """
     if not content.startswith(_BEGINNING):
         raise StateError(
@@ -178,7 +179,8 @@ def read_audit(content: bytes, expected: bytes, whose: str) -> Audit:
 def _unchanged(content: bytes) -> list[tuple[bytes, bytes]]:
     """Return the text of each line without its hash, and the hash of the line before.
 
-    Raises StateError that names the first line whose hash does not fit, or a file without an end.
+    Raises StateError for a file without an end, or for the first line whose hash does not fit. The
+    message names the line.
     """
     *lines, rest = content.split(b"\n")
     texts, before = list[tuple[bytes, bytes]](), _LABEL

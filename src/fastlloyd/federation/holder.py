@@ -463,8 +463,8 @@ class HoldersLedger:
         cost: PlannedCost,
         run_id: bytes,
     ) -> list[tuple[Account, Account]]:
-        """Return the accounts of the data set (`ledger.Account`), each before and after a run of
-        this cost. If the ledger counts the run already, both are equal. Nothing is written.
+        """Return each account of the data set (`ledger.Account`) twice, before and after a run of
+        this cost. If the ledger already counts the run, both are equal. Nothing is written.
 
         Raises the error that `enter` would raise for a run that is not in the client's store.
 

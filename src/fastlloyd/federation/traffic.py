@@ -41,7 +41,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 
     sent_per_round, received_per_round : bytes in the last round of the clustering.
     sent, received : bytes in the whole run.
-    uploads : bytes of the upload of each round, with that of the loss.
+    uploads : bytes of the upload of each round, including the round of the loss.
     """
 
     sent_per_round: int

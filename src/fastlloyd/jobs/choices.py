@@ -214,8 +214,8 @@ class ClusteringChoices(GuaranteeChoices):
         return (algorithm(named) if isinstance(named, str) else named).varied(**self.varied)
 
     def specific(self) -> dict[str, Callable[[], Any]]:
-        """Return functions that make the remaining fields of `Settings`, by name. The other fields
-        are those of `common`.
+        """Return functions, by the names of fields of `Settings`. Each returns the value of its
+        field. The fields of `common` are not among them.
 
         Each function raises PlanError if its choice is invalid.
         """

@@ -131,7 +131,7 @@ class ClientRequest:
     def check_budget(
         self, store: Path | Store, watch: Watch = nobody
     ) -> list[tuple[Account, Account]]:
-        """Return the accounts of the data set in the ledger, each before and after the run.
+        """Return each account of the data set in the ledger twice, before and after the run.
 
         store : the client's store, or the path at which the store will be made.
         watch : function that receives the notes of the ledger.
@@ -249,7 +249,7 @@ class PreparedClient(NamedTuple):
             )
 
     def own_records(self, key: bytes, watch: Watch) -> "AbstractContextManager[OwnRecords]":
-        """Return a context that yields the records, prepared for the run.
+        """Return a context that yields the client's records, prepared for its run.
 
         key : secret key of the fingerprint.
         """
@@ -280,7 +280,6 @@ def own_records(
     source : opened records.
     run : mechanism of the run.
     outside : treatment of a value outside the bounds.
-    file : file of fingerprints.
     key : secret key of the fingerprint.
     watch : function that receives events of the job.
     """

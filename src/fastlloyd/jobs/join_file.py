@@ -19,16 +19,16 @@ from fastlloyd.records.recipe.rows import Using
 
 
 class JoinFile(RequestFile, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="join"):
-    """Request of a client. Its run id is that of this client's run (`own_run_id`), so the same
-    request continues a run that was stopped.
+    """Request of a client. Its run id is the id of this client's run in the ledger (`own_run_id`).
+    So the same request continues a run that was stopped.
 
     plan : text of the plan.
-    digest : digest of the plan as its owner heard it, 64 hex digits.
+    digest : digest of the plan, as the owner of the records was told it, 64 hex digits.
     key : full path of the private identity.
     dataset : name of the data set in the ledger.
     here : facts about the owner's file.
     approval : approval of the owner of the records, or None.
-    is_rehearsal : whether the run is only rehearsed.
+    is_rehearsal : whether to rehearse the run only.
     """
 
     command: ClassVar[str] = "join"

@@ -49,7 +49,7 @@ class Finding(NamedTuple):
 
     code : code of the finding for programs.
     level : weight of the finding.
-    said : what was found, in one sentence.
+    said : sentence that says what was found.
     remedy : what to do, or "" if nothing is wrong.
     """
 
@@ -60,7 +60,7 @@ class Finding(NamedTuple):
 
 
 def fine(code: str, said: str) -> Finding:
-    """Return a finding of something sound."""
+    """Return a finding about something that is in order."""
     return Finding(code, Level.FINE, said)
 
 
@@ -111,7 +111,7 @@ def _drawn() -> bytes:
 
 
 def versions(lock: Path | None) -> Iterator[Finding]:
-    """Yield findings about Python and packages.
+    """Yield findings about the versions of Python and of packages.
 
     lock : file of locked versions, as pip reads it, or None.
     """

@@ -38,7 +38,7 @@ class Rehearsal:
     """Result of `rehearse`.
 
     contribution : exact numbers, for the owner of the records alone.
-    accounts : accounts of the data set in the holder's ledger, each before and after the run.
+    accounts : accounts of the data set in the holder's ledger, as pairs: before and after the run.
     limits : limits that apply to the run.
     seconds : duration of a pass over the records.
     """
@@ -50,8 +50,8 @@ class Rehearsal:
 
 
 def rehearse(client: PreparedClient, watch: Watch = nobody, drive: Drive = at_once) -> Rehearsal:
-    """Pass over the records as in the longest round of the run, and check store and ledger. Nothing
-    is sent or stored, and no store or ledger is made.
+    """Read all records once, as in the longest round of the run, and check store and ledger.
+    Nothing is sent or stored, and no store or ledger is made.
 
     watch, drive : as in the methods of `PreparedClient`.
 

@@ -1,4 +1,5 @@
-"""Request for a job that is charged, as one file: for a process that another one starts.
+"""Request for a job that is charged, as one file. One process writes it and starts another process,
+which carries it out.
 
 The file names records, result folder and ledger entry. Its run id ties the process to the entry in
 the ledger, so anybody who has the file can find out whether the run was charged.

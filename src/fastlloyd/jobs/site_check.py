@@ -38,8 +38,8 @@ class SiteCheck:
     plan : file of the plan.
     key : file of the private identity of a client or server.
     store : store of this identity, or None for the one next to `key`.
-    address : address of the server, "HOST:PORT", or None for that of the plan.
-    is_offline : whether to connect to nothing.
+    address : address of the server, "HOST:PORT", or None for the address in the plan.
+    is_offline : whether to make no connection.
     lock : file of locked versions.
     read_plan : function that reads the plan in a file.
     unlocked : function that returns the private identity, for a connection like that of a run.
@@ -56,8 +56,8 @@ class SiteCheck:
     lock: Path | None = None
 
     def findings(self, now: datetime | None = None) -> list[Finding]:
-        """Return all findings. Files are only read, apart from one that is made and removed again
-        beside each store and ledger.
+        """Return all findings. Existing files are only read. Next to each store and ledger, a test
+        file is made and removed again.
 
         now : time of this machine's clock, with a time zone, or None to read it.
         """
@@ -129,7 +129,9 @@ class SiteCheck:
 def _read(
     code: str, what: str, path: Path | None, reader: Callable[[Path], T]
 ) -> tuple[T | None, list[Finding]]:
-    """Return what `reader` reads from a file, or None, and the findings."""
+    """Return the content that `reader` reads from a file, and the findings. The content is None if
+    it cannot be read.
+    """
     if path is None:
         return None, []
     try:
@@ -185,7 +187,7 @@ def _secrets(paths: Sequence[Path]) -> Iterator[Finding]:
 def _parties(
     public: PublicIdentity | None, plan: Plan | None, key: Path | None, path: Path | None
 ) -> Iterator[Finding]:
-    """Yield a finding about the part of the identity in the plan."""
+    """Yield a finding about the role that the identity has in the plan."""
     if public is None or plan is None or key is None or path is None:
         return
     try:
@@ -202,8 +204,8 @@ def _parties(
 def _certificates(
     public: PublicIdentity | None, plan: Plan | None, now: datetime
 ) -> Iterator[Finding]:
-    """Yield findings about the dates of the plan's certificates, or of the identity's without a
-    plan. A certificate with a wrong name is refused when its file is read.
+    """Yield findings about the dates of certificates: those in the plan or, without a plan, that of
+    the identity. A certificate with a wrong name is refused when its file is read.
     """
     known: list[Certificate | Authority] = []
     if plan is not None:

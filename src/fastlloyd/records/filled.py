@@ -1,4 +1,6 @@
-"""Number of values that a recipe puts in place of missing ones. It is exact: do not publish it."""
+"""Number of values that a recipe fills in for missing ones. The number is exact: do not publish
+it.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +19,8 @@ from fastlloyd.records.recipe.rows import Using
 def filled(
     path: str, using: Using, unit_column: str | None = None, layout: Layout | None = None
 ) -> dict[str, int] | None:
-    """Return the number of filled values of each feature that the recipe may fill, by its key, in
-    one pass. Do not publish it. For a source that can be read only once, return None.
+    """Return the number of values that the recipe fills in, for each feature, by its key. One pass
+    is made. Do not publish the numbers. For a source that can be read only once, return None.
 
     Records, or persons, that the recipe drops are not counted.
 
@@ -45,7 +47,9 @@ def filled(
 
 
 def _left_open(feature: Feature) -> Feature:
-    """Return a feature whose missing values stay missing, unless it refuses them."""
+    """Return a feature that is not filled in: its missing values stay missing, unless it refuses
+    them.
+    """
     if feature.missing == REFUSE or feature.role == ORDER:
         return feature
     return msgspec.structs.replace(feature, missing=DROP)

@@ -1,7 +1,7 @@
 """Parquet files.
 
-A pass needs memory for one block, one buffer for each column, and the pages being decoded. It does
-not depend on the length of row groups.
+A pass needs memory for one block, one buffer for each column, and the pages being decoded. This
+memory does not depend on the length of row groups.
 """
 
 from __future__ import annotations

@@ -147,8 +147,8 @@ def files_of(path: Path) -> StoredFiles:
 
 
 def _check_mark(path: Path, mark: str | None, mechanism: Mechanism) -> None:
-    """Raise DataError if the file and its settings disagree about the warning in a result without a
-    guarantee.
+    """Raise DataError if a result's file has a warning (NOT PRIVATE) that its settings do not give,
+    or lacks one that they give.
 
     path : file of centroids.
     mark : warning in the file, or None.

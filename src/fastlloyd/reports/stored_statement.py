@@ -80,7 +80,9 @@ class SealedSettings(NamedTuple):
 
     @property
     def charged_digest(self) -> bytes:
-        """Digest by which a ledger knows the run: that of its plan, or of its first stage."""
+        """Digest by which a ledger knows the run: the digest of its plan, or of the mechanism of
+        its first stage.
+        """
         return (self.plan or self.first or self.mechanism).digest
 
     def check(self, source: str, advice: str) -> None:

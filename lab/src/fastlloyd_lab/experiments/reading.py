@@ -98,8 +98,8 @@ class _Ended(_Failed, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=64)  # rows have few kinds of headings, and there are very many rows
 def split(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return two lists of column names: the swept options, which are before the status, and the
-    measures, which are after it.
+    """Return two lists of column names: the swept options, whose columns come before the column
+    `status`, and the measures, which come after it.
     """
     status = names.index("status") if "status" in names else 0
     before, after = (

@@ -1,7 +1,7 @@
 """Figure of a measure relative to the naive baseline, by alpha. Each radius has a panel, and each
 combination of postprocessing and clipping has a line.
 
-Private methods without these options are horizontal lines, which are the same in every panel.
+Private methods that do not have these options are horizontal lines, the same in every panel.
 """
 
 import re

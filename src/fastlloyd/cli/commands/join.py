@@ -79,8 +79,8 @@ Dataset = Annotated[
 
 
 def _request(path: Path) -> None:
-    """Take part as the request in a file says, which this process locks until it ends. It reports
-    on stdout, one JSON object a line. A passphrase is the first line of standard input.
+    """Take part as the request in a file says. This process locks the file until it ends, and
+    reports on stdout, one JSON object a line. A passphrase is the first line of standard input.
     """
     from fastlloyd.cli import network
     from fastlloyd.cli.requested_fit import report
@@ -208,8 +208,8 @@ def join(
 def _rehearse(
     client: "PreparedClient", path: Path, server: str | None, host: HostOptions, *, as_json: bool
 ) -> None:
-    """Check records, ledger and store as a run would, and print what would be contributed. It sends
-    and writes nothing.
+    """Check records, ledger and store as a run would, and print the contribution of this client.
+    Nothing is sent or written.
 
     path : file of the plan.
     """
@@ -244,7 +244,7 @@ def _carry_out(
     Returns the exception to raise at the end if there is no result, or None.
 
     path : file of the plan.
-    written : function that is told the files of the result, in place of the screen, or None.
+    written : function that receives the files of the result, which are then not shown, or None.
     """
     from fastlloyd.cli import hosting, network
     from fastlloyd.cli.client_progress import OVER, WITHOUT_RESULT, ClientProgress
@@ -295,7 +295,7 @@ class _Joining(NamedTuple):
     """Run of the command `join`, with its options read.
 
     beside : process of the server, if it runs on this machine, or None.
-    written : function that is told the files of the result, in place of the screen, or None.
+    written : function that receives the files of the result, which are then not shown, or None.
     """
 
     client: "PreparedClient"
@@ -461,7 +461,7 @@ class _Joining(NamedTuple):
 def _say_again(plan: "Plan", output: OutputOptions, written: "Written | None") -> None:
     """Print the folder of a finished run's result, or the result itself with --json.
 
-    written : function that is told the files of the result, in place of the screen, or None.
+    written : function that receives the files of the result, which are then not shown, or None.
 
     Raises StateError if the folder does not contain the result.
     """

@@ -162,7 +162,7 @@ def _renamed(files: "StoredFiles", title: str | None, given: Sequence[str]) -> "
 
 
 def _has_picture(files: "StoredFiles") -> bool:
-    """Return whether a result has a picture, and it follows from the other files."""
+    """Return whether a result has a picture that can be made from the other files."""
     from fastlloyd.reports.run_result import PICTURE, SHOWS_RECORDS
 
     return PICTURE in files.contents and SHOWS_RECORDS not in files.cautions

@@ -134,7 +134,7 @@ def _between(view: View, cluster: int) -> Child:
 
 
 def tells(view: View, cluster: int, n_sentences: int | None = None) -> Markup:
-    """Return the sentences about what distinguishes a group, at most `n_sentences`."""
+    """Return at most `n_sentences` sentences about the features that distinguish a group."""
     first, *others = view.told(cluster)[:n_sentences]
     more: list[Child] = [
         [" ", element("span", view.run.words(fact), class_="soft")] for fact in others

@@ -1,7 +1,7 @@
 """Page of a result with answers to the questions of NIST SP 800-226 (2025).
 
-The questions stand under headings, from the unit of protection to contact and expiry. Each answer
-names its evidence. A question without evidence is printed as unanswered.
+The questions have headings, from the unit of protection to contact and expiry. Each answer names
+its evidence. A question without evidence is printed as unanswered.
 """
 
 import math
@@ -93,9 +93,9 @@ class Sources(NamedTuple):
 class Answered(NamedTuple):
     """Answer to a question.
 
-    question : name of the fact that asks.
-    words : facts, or texts of people. An empty list is no answer.
-    evidence : place from which the answer follows, or that would have it.
+    question : name of the fact that has the question.
+    words : facts, or texts that people wrote. An empty list means that there is no answer.
+    evidence : source from which the answer follows, or in which it would be.
     items : facts below the words.
     """
 

@@ -96,7 +96,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def of_values(self) -> Fact:
-        """Fact about the values of a record, or of a person, as the secret."""
+        """Fact that names the secret: the values of a record, or of a person."""
         return Fact.of("which_value" if self.mechanism.persons is None else "which_rows")
 
     @property
@@ -111,8 +111,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def right_about_values(self) -> int | None:
-        """Right guesses of 100 between two values of a record that is known to be in the data, on
-        average, rounded up. None if the odds are about that already.
+        """Right guesses of 100, on average, rounded up, for another question: which of two values
+        has a record that is known to be in the data? None if `odds` answer this question already.
 
         To replace a record is to remove one and to add one. So mu and epsilon are twice as large
         (Dong, Roth and Su 2022, Theorem 2.14).

@@ -51,8 +51,8 @@ def _first(names: tuple[str, ...]) -> str:
 
 
 def _is_excepted(address: str) -> bool:
-    """Return whether `no_proxy` excludes this address from the proxy. It may contain the host, its
-    domain, or a range of addresses.
+    """Return whether `no_proxy` excludes this address from the proxy. The setting may contain the
+    host, its domain, or a range of addresses.
     """
     host = address.rpartition(":")[0].strip("[]").lower()
     entries = os.environ.get(_first(_EXCEPTIONS), "").lower().replace(" ", "").split(",")
