@@ -280,7 +280,7 @@ def reading_ahead() -> Iterator[None]:
     """Context manager that leaves one core to a thread that reads. Inside, `n_threads` returns one
     less.
 
-    It changes speed, never a result.
+    The context manager changes speed, never a result.
     """
     _state.reading += 1
     try:

@@ -3,8 +3,8 @@
 Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is in
 ordinary float64. Equal draws give equal results on one machine, but the last digit may differ on
 another. The numbers of steps and draws are fixed beforehand, and no loop ends early. So the time
-reveals little about the points. This matters for a server that adds the noise, and so knows it.
-Such a server must not learn the exact answers by measuring time.
+reveals little about the points. This matters for a server that adds the noise, and so knows the
+noise. Such a server must not learn the exact answers by measuring time.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Comparison of a clustering that has noise with Lloyd's algorithm without noise.
 
-NOT PRIVATE: the figures are exact, and only for the owner of the records. Both start from the same
-centroids on the same grid points. So the difference is the price of privacy: the noise, the radius
-and the smaller number of iterations.
+NOT PRIVATE: the figures are exact, and only for the owner of the records. Both clusterings start
+from the same centroids on the same grid points. So the difference is the price of privacy: the
+noise, the radius and the smaller number of iterations.
 """
 
 import math

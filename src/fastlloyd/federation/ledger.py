@@ -258,8 +258,8 @@ def account(history: History, dataset: str, speaks_of: Neighbours | None = None)
 def accounts(history: History) -> list[Account]:
     """Return all accounts worth showing, sorted by data set.
 
-    A data set has an account for each limit and for each unit that runs protect. It has one for
-    records if a limit or a run applies to records, or if there is no other account.
+    A data set has an account for each limit and for each unit that runs protect. It has an account
+    for records if a limit or a run applies to records, or if there is no other account.
     """
     return [
         account(history, dataset, each)

@@ -390,7 +390,7 @@ def pass_seconds_to_ask_for(plan: Plan, seconds: float) -> int | None:
     """Return the number of seconds that a new plan should allow for a pass over the records. Return
     None if the plan allows enough.
 
-    It is twice the measured time, in whole minutes.
+    The number is twice the measured time, in whole minutes.
 
     seconds : measured duration of a pass.
     """

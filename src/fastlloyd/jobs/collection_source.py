@@ -62,8 +62,8 @@ class CollectionSource:
 
     @property
     def clipped(self) -> Clipped:
-        """Exact numbers of records and values outside the bounds, after a pass. Do not publish
-        them.
+        """Exact counts after a pass: the number of records, and the numbers of records and values
+        outside the bounds. Do not publish them.
         """
         return Clipped() if self._records is None else self._records.clipped
 

@@ -44,15 +44,15 @@ def advise(
         Number of clusters.
     bounds : dict, pair, Recipe or None
         Public bounds: {name: (lower, upper)}, a `Recipe`, or a pair (lower, upper) of numbers or
-        arrays (n_features,) together with `n_features`. Without them, bars are shares of the
-        width of the bounds.
+        arrays (n_features,) together with `n_features`. Without them, error bars are fractions of
+        the width of the bounds.
     n_features : int or None
         Number of features. It follows from bounds by name, and from a recipe.
     epsilons : sequence of float
         Budgets to compare, at most 100, all different.
     wanted_error : dict or None
-        Longest bar of each named feature, in the units of its column. It is a factor above 1 for
-        a feature with logarithms, and a number of days for a date.
+        Longest error bar of each named feature, in the units of its column. It is a factor above 1
+        for a feature with logarithms, and a number of days for a date.
     algorithm : str
         Name of the algorithm: "momentlloyd", "fastlloyd", "glloyd" or "sulloyd".
     delta : float or None

@@ -31,8 +31,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Label of the line. It adds "no bound" if the total is infinite, because such a line ends
-        early.
+        """Label of the line. It adds "no bound" if the total after the last run is infinite,
+        because the line cannot be drawn up to there.
         """
         return self.name if math.isfinite(self.epsilons[-1]) else f"{self.name}: no bound"
 

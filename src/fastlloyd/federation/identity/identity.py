@@ -93,8 +93,8 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return parse_certificate(self.certificate, self.name).fingerprint
 
     def check_valid(self, now: datetime | None = None) -> None:
-        """Raise IdentityError unless the identity is valid at `now`. None means now, by the
-        system's clock.
+        """Raise IdentityError unless the identity is valid at `now`. None stands for the time
+        of the system's clock.
         """
         parse_certificate(self.certificate, self.name).check_valid(
             datetime.now(UTC) if now is None else now

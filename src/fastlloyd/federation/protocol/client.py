@@ -184,8 +184,8 @@ class ClientSession(Secret):
 
     @property
     def last_included(self) -> int:
-        """Last opened round whose sum contains this client's answer. Rounds are counted from 1. It
-        is 0 if there is no such round.
+        """Last opened round whose sum contains this client's answer. Rounds are counted from 1. The
+        number is 0 if there is no such round.
         """
         return self._phase.last_included if isinstance(self._phase, ClientRounds) else 0
 

@@ -195,8 +195,8 @@ class ClientRounds:
 
     @property
     def last_included(self) -> int:
-        """Last opened round whose sum contains this client's answer. Rounds are counted from 1. It
-        is 0 if there is no such round.
+        """Last opened round whose sum contains this client's answer. Rounds are counted from 1. The
+        number is 0 if there is no such round.
         """
         return max(
             (number for number, names in enumerate(self._included, 1) if self.name in names),

@@ -129,7 +129,7 @@ class ServerSession:
 
     @property
     def step(self) -> tuple[str, ...]:
-        """Identifier of the present step. A deadline applies to one step."""
+        """Identifier of the current step. A deadline applies to one step."""
         turn = self._rounds.turn if self._rounds else 0
         return self.state.value, str(self._n_closed), str(turn), str(len(self._present))
 

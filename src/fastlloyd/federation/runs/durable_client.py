@@ -179,8 +179,8 @@ class DurableClient(DurableParty[ClientSession]):
 
         A server stores a sum in one transaction with the positions of the stores of the clients in
         it. So the check looks at the last answer of this client that is in a sum. If the server
-        only remembers a position from before this answer, the server has forgotten the sum. It
-        would draw other noise for the same sum.
+        only remembers a position from before this answer, the server has forgotten the sum. The
+        server would then draw other noise for the same sum.
 
         Raises OldStoreError if this store is an old copy, and OldServerError if the server's store
         is an old copy.

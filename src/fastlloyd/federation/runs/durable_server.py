@@ -78,7 +78,7 @@ class DurableServer(DurableParty[ServerSession]):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds left for the present step, or None without a limit. After the end it is None, or
+        """Seconds left for the current step, or None without a limit. After the end it is None, or
         0 if this process has not yet reported the end.
         """
         session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
@@ -207,7 +207,7 @@ class DurableServer(DurableParty[ServerSession]):
         self._session.draw_ahead()
 
     def deadline(self) -> list[Send | Finish]:
-        """Continue or end the run, because the present step has taken too long. If the run had
+        """Continue or end the run, because the current step has taken too long. If the run had
         ended before this process started, report the end.
         """
         self._check_footing()

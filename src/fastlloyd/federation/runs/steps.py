@@ -40,7 +40,7 @@ class Again(enum.Enum):
 
 
 class StepTimer:
-    """Clock of the present step. It starts when this process first sees the step, so a restarted
+    """Clock of the current step. It starts when this process first sees the step, so a restarted
     process starts it again.
     """
 
@@ -62,7 +62,7 @@ class StepTimer:
         return allowed - (self._clock() - self._since)
 
     def begin_again(self, why: Again) -> None:
-        """Start the time of the present step again. For each reason this is done only a few times,
+        """Start the time of the current step again. For each reason this is done only a few times,
         so every step ends.
         """
         if self._begun_again[why] < MAX_BEGUN_AGAIN:
@@ -155,7 +155,9 @@ class DurableParty(Generic[Session]):
 
     @property
     def charged(self) -> tuple[int, int]:
-        """Number of rounds of the run that are charged, and number of all that are reserved."""
+        """Number of rounds that the run has been charged for so far, and number of rounds reserved
+        for it.
+        """
         run = self._store.history.runs.get(self._run_id)
         return (0, 0) if run is None else (len(run.charged), run.n_exchanges)
 

@@ -245,12 +245,12 @@ class Party(Protocol):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds left for the present step. It is 0 or less once the time is over, and None if
+        """Seconds left for the current step. It is 0 or less once the time is over, and None if
         there is no limit.
         """
 
     def deadline(self) -> list[Request]:
-        """Continue or end the run, because the present step has taken too long."""
+        """Continue or end the run, because the current step has taken too long."""
 
     def slept(self) -> None:
         """Start the time of the step again, because this process was stopped or its machine slept.

@@ -148,9 +148,9 @@ def farther(
 def missing(total: Total, last: Step) -> Estimate:
     """Estimate how far clipping in the last step may have moved the mean of each cluster.
 
-    Clipping shortens offsets. The sum of what it cut off, over all records, is about T (S / N - h).
-    The estimate for a cluster is this sum divided by the cluster's number of records, as if all of
-    it came from this cluster.
+    Clipping shortens offsets, so a sum of clipped offsets lacks a part. Over all records, the
+    missing part is about T (S / N - h). The estimate for a cluster is this part divided by the
+    cluster's number of records, as if all of it came from this cluster.
 
     S and N are the sum and the count of the first round. T is the number of records in the last
     step, in which clients may be missing. h is the mean of all records, computed from the last

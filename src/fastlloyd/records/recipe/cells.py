@@ -87,8 +87,8 @@ class NumberCells(NamedTuple):
         return _known(self.values.astype(np.float64))
 
     def categories(self, value_of: ValueOf) -> CellNumbers:
-        """Return, for each cell, the number of its category. A cell belongs to the category whose
-        text has the cell's digits.
+        """Return, for each cell, the number of its category. A category is a text of digits, and
+        contains the cells that have these digits.
 
         For a cell that is not a whole number, these are the digits of its shortest decimal form.
         Raises DataError for infinity, and for a number so long that its digits may have been

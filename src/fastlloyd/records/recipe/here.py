@@ -1,6 +1,6 @@
 """Local part of a recipe: the names of an organisation's own columns, and the format of its text.
 
-It enters no plan, digest, result or message to another party.
+No plan, digest, result or message to another party contains this part.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Turns:
         self._following: deque[Callable[[], None]] = deque()
         self._is_called = False
         self._timer: asyncio.TimerHandle | None = None
-        self._end = 0.0  # end of the present step, by the loop's clock
+        self._end = 0.0  # end of the current step, by the loop's clock
         self._looked: float | None = None
         self._has_slept = self._is_due = False
         self._is_closed = False
@@ -115,7 +115,7 @@ class Turns:
         return left
 
     async def watch(self) -> None:
-        """Start to watch the time of the party's present step."""
+        """Start to watch the time of the party's current step."""
         await self.take(lambda: None, lambda _: None)
 
     async def close(self) -> None:
