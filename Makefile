@@ -5,6 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := .venv/.run
 READY := .venv/.ready
+PACKAGES := .venv-packages/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKED := --only-binary :all: --require-hashes -r
 # As many processes as cores and one more; `make test WORKERS=0` runs in one process.
@@ -19,7 +20,7 @@ PAIRS ?= 100000
 VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pages docs docs-zip test-docs quick compatibility lowest lint audit campaign notebook lock clean supply-chain
+.PHONY: help demo test test-pages docs docs-zip test-docs quick compatibility lowest lint audit campaign notebook lock clean supply-chain packages test-packages bundle parts
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -42,6 +43,11 @@ $(READY): requirements.lock lab/pyproject.toml $(RUN)
 	$(INSTALL) $(LOCKED) requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable lab
 	@touch $(READY)
+
+$(PACKAGES): packages/requirements.lock
+	$(PYTHON) -m venv .venv-packages
+	.venv-packages/bin/python -m pip install --quiet --disable-pip-version-check $(LOCKED) packages/requirements.lock
+	@touch $(PACKAGES)
 
 demo: $(RUN)  ## three hospitals cluster tumour measurements: results, picture and statement in demo-out/
 	$(BIN)/fastlloyd demo --out demo-out --force
@@ -121,16 +127,31 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 notebook: $(READY)  ## runs the notebooks in examples/ anew and stores what they show
 	$(BIN)/python examples/execute.py
 
-supply-chain: $(READY)  ## known vulnerabilities in the locked dependencies
-	$(BIN)/pip-audit --require-hashes -r requirements-run.lock
-	$(BIN)/pip-audit --require-hashes -r requirements.lock
+supply-chain: $(READY)  ## known vulnerabilities in the locked dependencies; fails where the lists of vulnerabilities cannot be had
+	$(BIN)/pip-audit --strict --require-hashes -r requirements-run.lock
+	$(BIN)/pip-audit --strict --require-hashes -r requirements.lock
+
+packages: $(PACKAGES)  ## sdists and wheels of the last commit in dist/, each built twice and compared
+	.venv-packages/bin/python packages/wheels.py
+
+# `make test-packages CHECK="--tests tests/unit/dp --kinds base newest"` tries less
+test-packages: packages  ## the wheels in clean environments: every Python at hand; without extras; locked, newest and lowest versions; notebooks
+	.venv-packages/bin/python packages/environments.py $(CHECK)
+
+bundle: packages  ## an archive in dist/ that installs without a network on this platform and this Python; it is tried
+	.venv-packages/bin/python packages/bundle.py
+
+parts: packages  ## the licences of all that is installed (docs/licences.md), and the same as a bill of materials in dist/
+	.venv-packages/bin/python packages/parts.py
 
 COMPILE := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
 lock:  ## resolve the dependencies anew (needs uv)
 	$(COMPILE) --upgrade pyproject.toml lab/requirements.in --extra dev -o requirements.lock
 	$(COMPILE) pyproject.toml requirements-run.in --extra all -c requirements.lock -o requirements-run.lock
+	$(COMPILE) pyproject.toml -c requirements-run.lock -o requirements-run-base.lock
+	$(COMPILE) pyproject.toml --extra network -c requirements-run.lock -o requirements-run-network.lock
 	$(COMPILE) --resolution lowest-direct pyproject.toml lab/requirements.in --extra dev -o requirements-lowest.lock
-	for name in requirements-fuzz lab/requirements-overhead lab/requirements-rivals; do $(COMPILE) --upgrade $$name.in -o $$name.lock; done
+	for name in requirements-fuzz packages/requirements lab/requirements-overhead lab/requirements-rivals; do $(COMPILE) --upgrade $$name.in -o $$name.lock; done
 
 clean:  ## remove everything that was made
-	rm -rf .venv .venv-rivals build demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-rivals .venv-packages build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
