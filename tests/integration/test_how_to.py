@@ -45,6 +45,7 @@ NOTHING_TO_TYPE = {
     "how-to/certificates.md",
     "how-to/fingerprints.md",
     "how-to/firewalls-and-proxies.md",
+    "how-to/install.md",
     "how-to/number-of-clusters.md",
     "how-to/prepare-a-study.md",
     "how-to/run-a-study.md",
