@@ -46,6 +46,17 @@ NewFingerprints = Annotated[
         ),
     ),
 ]
+MetricsAddress = Annotated[
+    str | None,
+    in_network(
+        "--metrics",
+        help=(
+            "Serve names, rounds, bytes and waiting times as a page for Prometheus at this"
+            " address. Without HOST only this machine can read it. Default: no page."
+        ),
+        metavar="[HOST:]PORT",
+    ),
+]
 DryRun = Annotated[
     bool,
     typer.Option(

@@ -40,6 +40,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     run_id : id of the run, in hexadecimal.
     step : current step in words, such as "round 2 of 7".
     n_rounds, n_clients : number of rounds and of clients in the plan.
+    n_closed : number of rounds whose sums are known.
     n_awaited : number of clients that have not answered in this step.
     awaited : names of these clients. Only the server knows them. None at a client.
     connected : names of the clients that are connected to the server, or None at a client.
@@ -54,6 +55,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     step: Words
     n_rounds: Number
     n_clients: Number
+    n_closed: Number = 0
     n_awaited: Number = 0
     awaited: tuple[Words, ...] | None = None
     connected: tuple[Words, ...] | None = None
@@ -107,6 +109,11 @@ class LiveFile:
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
         self._path, self._clock = path, clock
         self._live: Live | None = None
+
+    @property
+    def present(self) -> Live | None:
+        """Last content of the file, or None before the first."""
+        return self._live
 
     def see(self, sight: Sight) -> None:
         """Take over a view of the run. Write it if the step or the parties changed, or if the last

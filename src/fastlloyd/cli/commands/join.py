@@ -16,6 +16,7 @@ from fastlloyd.cli.network_options import (
     DryRun,
     FingerprintsFile,
     HostOptions,
+    MetricsAddress,
     NewFingerprints,
     ServerAddress,
     StoreFile,
@@ -148,6 +149,7 @@ def join(
     purpose: Purpose = None,
     fingerprints: FingerprintsFile = None,
     new_fingerprints: NewFingerprints = False,
+    metrics: MetricsAddress = None,
     dry_run: DryRun = False,
     request_file: RequestFile = None,  # noqa: ARG001 - its callback carries it out
 ) -> None:
@@ -161,6 +163,7 @@ def join(
     from fastlloyd.jobs.account import BudgetAccount
     from fastlloyd.jobs.client import ClientRequest
     from fastlloyd.jobs.data_files import files_of
+    from fastlloyd.jobs.metrics import address_of
     from fastlloyd.jobs.parties import check_member, place_of_store
 
     agreed = network.networked_plan(plan)
@@ -177,6 +180,7 @@ def join(
     account = BudgetAccount(named, ledger, by="join", files=files_of(data))
     with faults.noted("purpose"):
         account = account._replace(purpose=checked_purpose(purpose))
+    page = faults.value(None, lambda: None if metrics is None else address_of(metrics), "metrics")
     note_conflicts(agreed, server, host, output, faults, is_rehearsal=dry_run)
     place = faults.value(results.NOWHERE, lambda: _place(output, agreed), "out")
     prepared = ClientRequest(
@@ -200,7 +204,7 @@ def join(
     if dry_run:
         _rehearse(prepared, plan, server, host, as_json=output.json)
         return
-    ended = _carry_out(prepared, identity, plan, server, host, output, place)
+    ended = _carry_out(prepared, identity, plan, server, host, output, place, metrics=page)
     if ended is not None:
         raise ended
 
@@ -238,6 +242,7 @@ def _carry_out(
     place: "Destination",
     *,
     written: "Written | None" = None,
+    metrics: "tuple[str, int] | None" = None,
 ) -> typer.Exit | None:
     """Take part to the end of the run.
 
@@ -245,12 +250,14 @@ def _carry_out(
 
     path : file of the plan.
     written : function that receives the files of the result, which are then not shown, or None.
+    metrics : host and port of the page of metrics, or None for no page.
     """
     from fastlloyd.cli import hosting, network
     from fastlloyd.cli.client_progress import OVER, WITHOUT_RESULT, ClientProgress
     from fastlloyd.federation.store import Role
     from fastlloyd.jobs.client import Endpoint
     from fastlloyd.jobs.live import LiveFile, live_path
+    from fastlloyd.jobs.metrics import served
 
     plan, as_json = client.plan, output.json
     where = client.request.store
@@ -259,6 +266,7 @@ def _carry_out(
     with (
         network.logging_to_stderr(as_json=as_json),
         client.source.working(progress.watch),
+        served(metrics, lambda: live.present),
         hosting.server_process(plan, path, identity.name, host, as_json=as_json) as beside,
     ):
         address = plan.server.address if server is None else server
@@ -385,6 +393,7 @@ class _Joining(NamedTuple):
                 stop,
                 lambda: self.progress.sight(
                     party.session.progress,
+                    n_closed=max(0, party.session.round - 1),
                     n_awaited=connected.n_awaited,
                     seconds_left=party.timeout,
                     sent=connected.meter.sent,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fastlloyd.cli.network_options import MetricsAddress
 from fastlloyd.cli.options import PassphraseFile, in_output
 
 if TYPE_CHECKING:
@@ -57,20 +58,24 @@ def serve(
     listen: Listen = None,
     store: StoreFile = None,
     passphrase_file: PassphraseFile = None,
+    metrics: MetricsAddress = None,
     json: JsonLog = False,
 ) -> None:
     """Add up masked numbers for the clients of a plan, until the run is over. You can stop and
     start this command at any time.
     """
     from fastlloyd.cli import network
+    from fastlloyd.jobs.metrics import address_of
     from fastlloyd.jobs.parties import check_server
 
+    page = None if metrics is None else address_of(metrics)
     agreed = network.networked_plan(plan)
     identity = network.load_identity(key, passphrase_file)
     check_server(identity.public, agreed, key, plan)
     address = network.address_to_listen_at(agreed, listen)
     network.warn_of(agreed, as_json=json)
-    if (code := run(agreed, identity, key, address, store, as_json=json)) == network.STOPPED:
+    code = run(agreed, identity, key, address, store, metrics=page, as_json=json)
+    if code == network.STOPPED:
         raise network.stopped(KEPT, as_json=json)
     raise typer.Exit(code)
 
@@ -113,16 +118,20 @@ def run(
     address: str,
     store: Path | None,
     *,
+    metrics: "tuple[str, int] | None" = None,
     as_json: bool = False,
 ) -> int:
     """Serve a plan until its run is over, print how it ended, and return the exit code.
 
     If the server is stopped, nothing is printed.
+
+    metrics : host and port of the page of metrics, or None for no page.
     """
     from fastlloyd.cli import network
     from fastlloyd.cli.failures import DONE
     from fastlloyd.federation.store import Role
     from fastlloyd.jobs.live import LiveFile, live_path
+    from fastlloyd.jobs.metrics import served
     from fastlloyd.jobs.parties import has_finished
     from fastlloyd.jobs.server import Serving, connections_for
 
@@ -140,7 +149,8 @@ def run(
             plan, identity, kept, address=address, max_connections=max_connections
         )
         live = LiveFile(live_path(kept.path))
-        result = network.drive(server.serve, server.stop, lambda: _sight(party, server), live)
+        with served(metrics, lambda: live.present):
+            result = network.drive(server.serve, server.stop, lambda: _sight(party, server), live)
         if result is None:
             live.end(STOPPED)
             return network.STOPPED
@@ -176,6 +186,7 @@ def _sight(party: "DurableServer", server: "GrpcServer") -> "Sight":
         step=session.progress,
         n_rounds=plan.mechanism.n_rounds,
         n_clients=plan.n_clients,
+        n_closed=session.n_closed,
         n_awaited=len(session.awaited),
         awaited=session.awaited,
         connected=tuple(name for name in plan.names if name in connected),

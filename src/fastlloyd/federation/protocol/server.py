@@ -131,14 +131,14 @@ class ServerSession:
     def step(self) -> tuple[str, ...]:
         """Identifier of the current step. A deadline applies to one step."""
         turn = self._rounds.turn if self._rounds else 0
-        return self.state.value, str(self._n_closed), str(turn), str(len(self._present))
+        return self.state.value, str(self.n_closed), str(turn), str(len(self._present))
 
     @property
     def progress(self) -> str:
         """Progress of the run, as a text for people."""
         n_rounds = self.plan.mechanism.n_rounds
         return (
-            f"round {self._n_closed + 1} of {n_rounds}"
+            f"round {self.n_closed + 1} of {n_rounds}"
             if self.state is ServerState.AGGREGATING
             else self.state.value
         )
@@ -265,7 +265,8 @@ class ServerSession:
         return () if self._sharing is None else self._sharing.present
 
     @property
-    def _n_closed(self) -> int:
+    def n_closed(self) -> int:
+        """Number of rounds whose sums are known."""
         return 0 if self._rounds is None else self._rounds.n_closed
 
     def _go_on(self, event: type) -> list[Action]:
@@ -305,7 +306,7 @@ class ServerSession:
         """Return the state after a decision. Raises LocalProtocolError if the current state does
         not allow the decision.
         """
-        m, following = self.plan.mechanism, self._n_closed + 1
+        m, following = self.plan.mechanism, self.n_closed + 1
         match self.state, message:
             case ServerState.JOINING | ServerState.DEALING | ServerState.AGREEING, Deal():
                 return ServerState.DEALING
