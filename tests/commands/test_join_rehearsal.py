@@ -8,8 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from fastlloyd.cli.client_progress import ClientProgress
+from fastlloyd.clustering.outside import Clipped
 from fastlloyd.federation.holder import place
 from fastlloyd.federation.traffic import traffic
+from fastlloyd.jobs.live import LiveFile
+from fastlloyd.jobs.watching import RecordsFound
 from fastlloyd.records.filled import filled
 from fastlloyd.records.recipe.feature import feature_of
 from fastlloyd.records.recipe.here import Here
@@ -73,6 +79,23 @@ def test_the_owner_sees_exact_numbers_on_stdout_alone(site: Site) -> None:
     for words in ("34, and 5 left out", "values of 4 rows", "age: 4 (11.8%)", "dose: 1 (2.9%)"):
         assert words in out
     assert "Warning: 11.8% of the values of 'age' lie outside" in out
+
+
+def test_a_run_says_exact_numbers_on_a_terminal_and_in_no_log(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = RecordsFound(
+        dropped=7, clipped=Clipped(n_records=9, n_outside=8, counts=(8, 0)), seconds=0.0
+    )
+    ClientProgress(site.plan, "a", LiveFile(None), as_json=False).watch(exact)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    ClientProgress(site.plan, "a", LiveFile(None), as_json=True).watch(exact)
+    assert capsys.readouterr() == ("", "")
+    ClientProgress(site.plan, "a", LiveFile(None), as_json=False).watch(exact)
+    _, err = capsys.readouterr()
+    assert "7 of your records have missing cells" in err
+    assert "88.9% of the values of 'age'" in err
 
 
 def test_cost_balance_and_bytes_are_those_of_the_run(site: Site) -> None:

@@ -285,6 +285,29 @@ def test_the_messages_that_a_page_explains_are_those_of_the_code(page: str) -> N
         assert all(part.strip() in said for part in message.split("HOST:PORT")), message
 
 
+def test_every_line_that_a_party_logs_stands_on_the_page_of_logs() -> None:
+    page = (ROOT / "docs/how-to/logs.md").read_text()
+    package, formats = ROOT / "src/fastlloyd", set[str]()
+    for path in (*(package / "federation").rglob("*.py"), package / "jobs/metrics.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in ("info", "warning", "error")
+            ) or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "line"):
+                parts = node.args if isinstance(node, ast.Call) else [node.value]
+                formats |= {
+                    part.value
+                    for part in parts
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                }
+    told = {each for each in formats if " " in re.sub("%[sd]", "", each)}
+    assert len(told) > 10
+    for each in told - {"%s: %d of %d clients%s%s"}:
+        pattern = re.sub("%[sd]", "[A-Za-z]+", re.escape(each).replace("\\%", "%"))
+        assert re.search(pattern, page), each
+
+
 def test_the_certainties_are_those_of_gaussian_noise_rounded_up() -> None:
     page = (ROOT / "docs/how-to/choosing-parameters.md").read_text()
     ((epsilons, certainties),) = re.findall(

@@ -63,7 +63,8 @@ class ClientProgress:
             return
         if pass_seconds_to_ask_for(self._plan, found.seconds):
             self._say(f"Warning: {of_passes(self._plan, found.seconds)}")
-        owner = screen.OwnersScreen(self._as_json, self._say)
+        # without a terminal, stderr is a log
+        owner = screen.OwnersScreen(self._as_json or not sys.stderr.isatty(), self._say)
         owner.left_out(found.dropped)
         owner.clipped(found.clipped, self._plan.mechanism.domain.features)
 
