@@ -170,7 +170,7 @@ def _listening(address: tuple[str, int], look: Look) -> Any:
         def log_message(self, *_: object) -> None:
             """Log nothing."""
 
-    class Server(HTTPServer):
+    class PageServer(HTTPServer):
         """Server of the page."""
 
         address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -184,7 +184,7 @@ def _listening(address: tuple[str, int], look: Look) -> Any:
             """Do nothing: a reader that has gone is no fault of the run."""
 
     try:
-        server = Server(address, Page)
+        server = PageServer(address, Page)
     except OSError as error:
         _LOG.warning(
             "no metrics: cannot listen at %s:%d (%s); the run goes on without them",
