@@ -47,6 +47,7 @@ NOTHING_TO_TYPE = {
     "how-to/firewalls-and-proxies.md",
     "how-to/install.md",
     "how-to/number-of-clusters.md",
+    "how-to/operate-a-site.md",
     "how-to/prepare-a-study.md",
     "how-to/run-a-study.md",
     "how-to/server-as-a-service.md",
