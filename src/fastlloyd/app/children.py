@@ -62,9 +62,10 @@ class RunLook(NamedTuple):
 
     state : state of the run.
     file : request for the run.
-    round, n_rounds : number of rounds that were answered, and number of all rounds. 0 if not known.
+    round, n_rounds : number of rounds that were answered, and number of all rounds. Both are 0 if
+        not known.
     step : step in progress in words, or "".
-    notes : notes of the ledger for its owner.
+    notes : notes of the ledger for its owner, as sentences.
     faults : sentences with which the child ended.
     digests : SHA-256 of each file of the result, by name, as the child wrote them.
     pid : number of the child's process, or 0 if not known.
@@ -136,7 +137,7 @@ class ChildRuns:
         self._begin(file, secret)
 
     def go_on(self, name: str, secret: str | None = None) -> None:
-        """Start the request of a study again, unless it is under way.
+        """Start a child for the request of a study again, unless one is at work.
 
         secret : passphrase that the child gets on standard input, or None.
 
@@ -164,7 +165,7 @@ class ChildRuns:
                 os.kill(pid, signal.SIGTERM)
 
     def _begin(self, file: AnyRequest, secret: str | None) -> None:
-        """Start the process of a request that was written."""
+        """Start the child process for a request whose file was written."""
         folder = self.path(file.run_id)
         flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         out, err = (os.open(folder / name, flags) for name in (_OUT, _ERR))
@@ -332,7 +333,7 @@ def _state(file: AnyRequest) -> RunState:
 
 
 def _read(path: Path) -> AnyRequest:
-    """Return the request in a file. Raises StateError."""
+    """Return the request in a file. Raises StateError if it cannot be read."""
     kind: type[AnyRequest] = AnyRequest  # type: ignore[assignment]
     try:
         return msgspec.json.decode(read_own(path, MAX_BYTES), type=kind)
@@ -341,7 +342,7 @@ def _read(path: Path) -> AnyRequest:
 
 
 def _emptied(folder: Path) -> None:
-    """Make the files for the output of a child, or empty those of an earlier one."""
+    """Make the files for the output of a child. If an earlier child left such files, empty them."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     for name in (_OUT, _ERR):
         os.close(os.open(folder / name, flags, 0o600))

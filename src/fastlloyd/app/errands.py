@@ -1,4 +1,4 @@
-"""Work that a page waits for: a question in the terminal, and what follows from its answer.
+"""Errands: work that a page waits for. An errand may first ask for a passphrase in the terminal.
 
 A passphrase is typed where the app was started. It is in no page, file, argument or variable: the
 work gets it, and gives it to a child process on standard input.
@@ -18,11 +18,11 @@ ASKING, WORKING, OVER = "asking", "working", "over"
 
 
 class Errand(NamedTuple):
-    """Errand as it is now.
+    """State of an errand.
 
     kind : word for the errand, by which its page knows it.
     state : ASKING, WORKING or OVER.
-    fault : sentence that says why it failed, or "".
+    fault : sentence that says why the errand failed, or "".
     found : value that the work returned, or None.
     """
 
@@ -33,7 +33,7 @@ class Errand(NamedTuple):
 
 
 class Errands:
-    """Errands of the pages, one at a time for each draft or run. They are kept in memory alone.
+    """Errands of the pages, at most one for each draft or run. They are kept in memory only.
 
     ask : function that asks for a passphrase where the app was started, or None without a terminal.
     """
@@ -44,21 +44,25 @@ class Errands:
         self._guard, self._terminal = threading.Lock(), threading.Lock()
 
     def of(self, name: str, kind: str = "") -> Errand | None:
-        """Return the errand of a draft or run, or None if it has none of this kind."""
+        """Return the errand of a draft or run, or None if there is none of this kind."""
         found = self._all.get(name)
         return found if found is not None and kind in ("", found.kind) else None
 
     def forget(self, name: str) -> None:
-        """Forget an errand that is over, with what it found."""
+        """Forget the errand of a draft or run, and the value that its work returned, if it is
+        over.
+        """
         with self._guard:
             if (found := self._all.get(name)) is not None and found.state == OVER:
                 del self._all[name]
 
     def begin(self, name: str, kind: str, work: Work, questions: Sequence[str] = ()) -> None:
-        """Begin an errand in a thread, unless one is under way.
+        """Begin an errand of a draft or run in a thread, unless one is under way.
 
-        work : function that is given the passphrase, or None if nothing is asked.
-        questions : texts with which the terminal asks for a passphrase; the answers must be equal.
+        work : function that does the work. Its argument is the passphrase, or None if nothing is
+            asked.
+        questions : texts with which the terminal asks for the passphrase. With two texts, it is
+            typed twice, and both answers must be equal.
 
         Raises StateError if there is no terminal to ask on, or another question is open there.
         """

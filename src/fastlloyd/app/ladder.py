@@ -27,7 +27,7 @@ EPSILONS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Rung(NamedTuple):
-    """One epsilon to choose: a row of the table.
+    """Row of the table from which epsilon is chosen: one epsilon, and what follows from it.
 
     epsilon : epsilon of the run.
     average : right guesses of 100 about one record or person, on average, rounded up.

@@ -4,7 +4,9 @@ import enum
 
 
 class RunState(enum.Enum):
-    """State of a run. A paused run is a study that goes on with the same request."""
+    """State of a run. A run is paused if it is part of a study, has stopped, and can continue with
+    the same request.
+    """
 
     RUNNING = "running"
     PAUSED = "paused"

@@ -56,9 +56,10 @@ class Site:
         return accounts(self.history)
 
     def accepted(self, plan: Plan, name: str) -> tuple[Plan, str] | None:
-        """Return the plan of the same study that was accepted last, with the day, or None.
+        """Return the plan of the same study that was accepted last and the day of its approval, or
+        None.
 
-        name : id of a draft that does not count.
+        name : id of the draft whose own plan does not count.
         """
         for other, answers in self.studies.recent():
             if other != name and "approval" in answers.get("done", []):

@@ -21,12 +21,13 @@ from fastlloyd.reports.status import live_of, look
 class StudyLook(NamedTuple):
     """Part in a study as it is now.
 
-    state : its state, if no process of the app carries it out.
+    state : state of the part, as it is if no process of the app carries it out.
     name : name of the study for people.
     client : name of the client.
     n_rounds : number of rounds in the plan.
     round : number of rounds that are closed.
-    n_charged, n_exchanges : number of exchanges that were charged, and of all that were reserved.
+    n_charged, n_exchanges : number of rounds that were charged, and number of rounds that were
+        reserved.
     is_awaited : whether the run waits for this client.
     is_used : whether a process uses the store.
     reason : reason for an end without a result, or "".
@@ -48,19 +49,19 @@ class StudyLook(NamedTuple):
 
 @lru_cache(maxsize=64)
 def plan_of(text: str) -> Plan:
-    """Return the plan in a text. Raises PlanError."""
+    """Return the plan in the text of a plan file. Raises PlanError if the text is not a plan."""
     return Plan.from_toml(text)
 
 
 def title_of(plan: Plan) -> str:
-    """Return the name of the study of a plan for people."""
+    """Return the name of a plan's study, to be shown to people."""
     named = "" if plan.study is None else plan.study.texts.get("name", "")
     return named or f"Study of {', '.join(plan.names)}"
 
 
 def study_of(file: JoinFile) -> StudyLook:
-    """Return the part of a request in its study. Raises StateError, IdentityError or PlanError if a
-    file cannot be read.
+    """Return the state of the part in a study that a request asks for. Raises StateError,
+    IdentityError or PlanError if a file cannot be read.
     """
     plan = plan_of(file.plan)
     client = file.member.name
@@ -84,15 +85,17 @@ def study_of(file: JoinFile) -> StudyLook:
 
 
 def run_in_ledger(file: RequestFile) -> Run | None:
-    """Return the run of a request in the ledger, or None. Raises StateError if the ledger cannot be
-    read.
+    """Return the ledger's entry of the run of a request, or None. Raises StateError if the ledger
+    cannot be read.
     """
     held = HoldersLedger(place(None if file.ledger is None else Path(file.ledger)))
     return held.history().runs.get(bytes.fromhex(file.run_id))
 
 
 def refusal_of(request: ClientRequest) -> str:
-    """Return the sentence with which store or ledger would refuse a run now, or ""."""
+    """Return the sentence with which the store or the ledger would refuse this run now, or "" if
+    both allow it.
+    """
     store = request.store
     try:
         check_store_exists(request.plan, request.member.name, store)
@@ -107,8 +110,8 @@ def refusal_of(request: ClientRequest) -> str:
 
 
 def is_same_study(one: Plan, other: Plan) -> bool:
-    """Return whether two plans are of one study: by the name and the controller of the study, or
-    without them by features and server.
+    """Return whether two plans are of one study. They are if the name and the controller of the
+    study are the same. For plans without a name, the features and the server must be the same.
     """
 
     def facts(plan: Plan) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
-"""Part of a page that follows work by script: its state, its step and its end.
+"""Part of a page in which a script shows the progress of work: its state, its step and its end.
 
-The answers to the script are data, signed with the key that the page was given. At the first one
-that is not, the page stops.
+The answers to the script are data, signed with the key that the page was given. At the first answer
+without this signature, the script stops.
 """
 
 import json
@@ -27,11 +27,13 @@ def followed(
     n_rounds: int = 0,
     gone: str = RUN_GOES_ON,
 ) -> Markup:
-    """Return the part of the page of `request`. Its script asks at the path of the page and /live.
+    """Return the part of the page for `request` that shows the progress. The script of the page
+    asks for it at the path of the page with "/live" added.
 
     state, step : state and step of the work, as sentences.
     end : path and text of the link that is shown at the end.
-    round_, n_rounds : number of rounds that are done, and of all, or 0 for a bar without an end.
+    round_, n_rounds : number of rounds that are done, and number of all rounds, or 0 if it is not
+        known.
     gone : beginning of the sentence that says what to do if the app does not answer.
     """
     path = request.url.path
@@ -69,7 +71,9 @@ def followed(
 def answer(
     request: Request, state: str, step: str, *, is_over: bool, round_: int = 0, n_rounds: int = 0
 ) -> Response:
-    """Return the state of work for the script of its page, signed with the page's number."""
+    """Return the state of the work to the script of its page, signed together with the number that
+    the script sent.
+    """
     nonce = request.query_params.get("nonce", "")
     if not (nonce.isascii() and 16 <= len(nonce) <= 64):
         said = "The request has no number, so nothing was done. Go back to the page of the run.\n"

@@ -78,7 +78,7 @@ def _page(
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Note the approval, and lead to the records."""
+    """Store the approval in the draft, and lead to the step for the records."""
     name, form_ = id_of(request), await Form.of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "approval", STUDY):

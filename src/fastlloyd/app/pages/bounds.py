@@ -135,7 +135,7 @@ def words_field(used: list[ColumnLook], value: str, faults: tuple[FieldFault, ..
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a list."""
+    """Return the words of a text in which commas separate words."""
     return [each.strip() for each in split_list(text) if each.strip()]
 
 

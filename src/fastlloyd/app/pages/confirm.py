@@ -272,7 +272,7 @@ async def recipe_file(site: Site, request_: Request) -> Response:
 
 
 def folder_faults(out: str) -> list[FieldFault]:
-    """Return the faults of a folder for a result, which must be free."""
+    """Return the faults of a folder for a result. The folder must not exist yet."""
     faults = list[FieldFault]()
     try:
         check_path(out)

@@ -78,7 +78,7 @@ def fields(path: str, header: str, faults: tuple[FieldFault, ...]) -> tuple[Mark
 
 
 def files_in(action: str, folder: str) -> Markup:
-    """Return the list of a folder, from which a file is chosen.
+    """Return the content of a folder as a list from which the user chooses a file.
 
     action : path to which the choice is sent.
     """

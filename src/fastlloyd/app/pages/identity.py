@@ -27,7 +27,7 @@ Given = dict[str, Any]
 
 
 async def begin(site: Site, _request: Request) -> Response:
-    """Begin a part in a study."""
+    """Make a draft for a part in a study, and lead to its first step."""
     return go(f"/study/{site.studies.new()}/identity")
 
 
@@ -85,7 +85,7 @@ def _bill(key: str, public: PublicIdentity) -> Markup:
     keys = "encrypted with the passphrase" if is_locked else "not encrypted"
     sent = path.with_name(f"{public.name}.public.toml")
     rows: list[tuple[str, Child]] = [
-        ("Keep", f"{key}. It has the private keys, {keys}. Who has them can act as you."),
+        ("Keep", f"{key}. It has the private keys, {keys}. Anyone who has them can act as you."),
         (
             "Send",
             (f"{sent}, to the person who makes the plan. It has no secret."),
@@ -172,7 +172,7 @@ def public_of(key: str) -> PublicIdentity:
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Take an identity that there is."""
+    """Store an existing identity in the draft, after a check."""
     name, form_ = id_of(request), await Form.of(request)
     answers, key = site.studies.load(name), form_.text("key")
     try:
@@ -187,7 +187,7 @@ async def take(site: Site, request: Request) -> Response:
 
 
 def keep(site: Site, name: str, key: str) -> None:
-    """Note the identity of a draft. A plan for another identity is forgotten."""
+    """Store an identity in a draft. If the draft had another identity, its plan is removed."""
     answers = site.studies.load(name)
     if answers.get("key") != key:
         answers = {"key": key}
@@ -195,7 +195,7 @@ def keep(site: Site, name: str, key: str) -> None:
 
 
 async def make(site: Site, request: Request) -> Response:
-    """Make an identity, in a child process."""
+    """Make a new identity in a child process, and store it in the draft."""
     name, form_ = id_of(request), await Form.of(request)
     given: Given = {each: form_.text(each) for each in ("name", "folder")}
     given["locked"] = bool(form_.text("locked"))
@@ -226,7 +226,7 @@ async def make(site: Site, request: Request) -> Response:
 
 
 def _keygen(name: str, folder: Path, secret: str | None) -> None:
-    """Make an identity. Raises StateError with the reason if that is not possible."""
+    """Make an identity by `fastlloyd keygen`. Raises StateError with the reason if it fails."""
     command = ["keygen", "--name", name, "--out", str(folder), "--json"]
     if secret is not None:
         command += ["--passphrase-file", "-"]

@@ -1,4 +1,4 @@
-"""Step 2 of a study: the plan that was sent, and its digest as it was heard."""
+"""Step 2 of a study: the plan that was sent, and its digest as the user heard it."""
 
 from pathlib import Path
 
@@ -68,7 +68,9 @@ def _page(
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Compare the digest, and lead to the plan."""
+    """Compare the digest with that of the plan. If it is right, lead to the step that shows the
+    plan.
+    """
     name, form_ = id_of(request), await Form.of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "invitation", STUDY):
@@ -106,8 +108,8 @@ def plan_in(path: str) -> Plan:
 
 
 def _difference(plan: Plan, digest: str) -> str:
-    """Return a sentence about a digest that is not that of the plan, or "". It never shows the
-    plan's own digest, which must come over another channel.
+    """Return a sentence about a digest that is not that of the plan, or "" if it is. The sentence
+    never shows the plan's own digest, which must come over another channel.
     """
     if is_digest_of(plan, digest):
         return ""

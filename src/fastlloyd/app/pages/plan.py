@@ -1,5 +1,5 @@
-"""Step 3 of a study: the plan in plain words, its differences to an earlier one, and the data set
-that it would be charged to.
+"""Step 3 of a study: the plan in plain words, how it differs from an earlier plan, and the data set
+that the run would be charged to.
 """
 
 import math
@@ -101,12 +101,12 @@ async def _page(
 
 
 def answers_name(answers: Answers) -> str:
-    """Return the name of the client of a draft."""
+    """Return the name of the client in a draft."""
     return str(public_of(answers["key"]).name)
 
 
 def bill(rows: Rows) -> Markup:
-    """Return terms with what is said of each."""
+    """Return a list of terms with the text or content for each."""
     return h("dl", [[h("dt", term), h("dd", each)] for term, each in rows], class_="bill")
 
 
@@ -116,7 +116,7 @@ def _about(plan: Plan) -> list[str]:
 
 
 def in_words(plan: Plan, name: str) -> Rows:
-    """Return the plan in plain words, for client `name`."""
+    """Return the plan in plain words for the client with this name."""
     m, unit, moved = plan.mechanism, plan.mechanism.unit, traffic(plan, name)
     is_theirs = plan.trust is TrustMode.SERVER_NOISE
     found = (
@@ -154,7 +154,7 @@ def in_words(plan: Plan, name: str) -> Rows:
         (
             "If some pool what they see",
             [
-                h("p", f"Against these, one {unit.one} of another organisation has the epsilon:"),
+                h("p", f"One {unit.one} of another organisation has this epsilon against:"),
                 h("ul", [h("li", text) for text in pooled]),
                 [h("p", _whole(text)) for text in said(totals(plan), unit)],
             ]
@@ -172,7 +172,7 @@ def in_words(plan: Plan, name: str) -> Rows:
 
 
 def _whole(text: str) -> str:
-    """Return a text with a capital letter and a full stop."""
+    """Return a text as a sentence, with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
@@ -191,8 +191,8 @@ def _odds(plan: Plan) -> str:
     )
     return (
         f"Somebody who knows all other {unit.many} guesses {asked}: right {average} of 100 times"
-        f" on average, and at most {at_most} of 100 after the most telling result, short of a"
-        f" chance of {delta_up(m.delta)}. Without the result it is 50 of 100."
+        f" on average, and at most {at_most} of 100 after the most telling result, except with"
+        f" probability {delta_up(m.delta)}. Without the result it is 50 of 100."
     )
 
 
@@ -254,7 +254,7 @@ def _changed(site: Site, name: str, plan: Plan) -> Markup | None:
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Take the data set, unless the ledger refuses the run on it."""
+    """Store the data set in the draft, unless the ledger would refuse the run on it."""
     name, form_ = id_of(request), await Form.of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "plan", STUDY):
@@ -277,7 +277,7 @@ async def take(site: Site, request: Request) -> Response:
 
 
 async def decline(site: Site, request: Request) -> Response:
-    """Forget the plan. The identity of the draft stays."""
+    """Remove the plan from the draft. The identity stays."""
     name = id_of(request)
     key = site.studies.load(name).get("key", "")
     site.studies.save(name, {"key": key, "done": ["identity"]})
@@ -285,7 +285,9 @@ async def decline(site: Site, request: Request) -> Response:
 
 
 def _refusal(site: Site, answers: Answers) -> str:
-    """Return the sentence with which the ledger would refuse the run, or ""."""
+    """Return the sentence with which the ledger would refuse the run, or "" if it allows the
+    run.
+    """
     key, plan = Path(answers["key"]), plan_of(answers["plan"])
     member = public_of(answers["key"])
     dataset = DataSet(name=answers["dataset"], is_new=answers["new_dataset"])

@@ -180,7 +180,7 @@ def _columns(every: list[ColumnLook], used: list[str], faults: tuple[FieldFault,
 def dataset_fields(
     known: list[str], given: dict[str, Any], faults: tuple[FieldFault, ...]
 ) -> Markup:
-    """Return the fields for the name of a data set, and for whether it is new."""
+    """Return the fields in which the user names a data set and says whether it is new."""
     says = (
         f"Your ledger knows: {', '.join(known[:20])}."
         if known
@@ -263,7 +263,9 @@ def _faults(answers: Answers, given: dict[str, Any], known: list[str]) -> list[F
 
 
 def dataset_faults(name: str, known: list[str], *, is_new: bool) -> list[FieldFault]:
-    """Return the faults of the name of a data set. is_new : whether its owner says that it is."""
+    """Return the faults of the name of a data set. is_new : whether the user says that the data set
+    is new.
+    """
     wrong = (
         _refused("dataset", lambda: DataSet(name=name))
         if name

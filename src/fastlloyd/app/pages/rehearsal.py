@@ -93,8 +93,8 @@ async def _page(
         None if is_same else changed,
         h(
             "p",
-            "The app reads your records once, as in the longest round, and asks ledger and store"
-            " whether they allow the run.",
+            "The app reads your records once, as in the longest round, and asks the ledger and"
+            " the store whether they allow the run.",
         ),
         _findings(found["ready"], unit) if is_ready and found is not None else None,
         again,
@@ -159,7 +159,7 @@ def _account(each: Found) -> str:
 
 def _passes(ready: Found) -> str:
     said = (
-        f"Once took {_seconds(ready['pass_seconds'])}; the plan allows"
+        f"Reading them once took {_seconds(ready['pass_seconds'])}; the plan allows"
         f" {duration(ready['longest_pass'])} for each reading."
     )
     ask = ready["ask_for_pass_seconds"]
@@ -171,7 +171,9 @@ def _seconds(seconds: float) -> str:
 
 
 def _exact(exact: Found, unit: Unit) -> Markup:
-    """Return the exact numbers of rows, and of clipped and filled values of each feature."""
+    """Return a table of exact numbers: rows, and for each feature the clipped values and the filled
+    cells.
+    """
     rows, filled = exact["rows"], exact["filled"] or {}
     many = [key for key, n in exact["clipped"].items() if n > MANY_OUTSIDE * rows]
     heads = ("feature", "outside the bounds", "filled in")
@@ -233,7 +235,7 @@ def _start(name: str, answers: Answers, out: str, faults: tuple[FieldFault, ...]
 
 
 def _request(site: Site, answers: Answers, out: str, *, is_rehearsal: bool) -> JoinFile:
-    """Return the request that a draft makes."""
+    """Return the request that follows from the answers of a draft."""
     plan = plan_of(answers["plan"])
     approval = {key: str(value) for key, value in answers["approval"].items()}
     return JoinFile(
@@ -255,7 +257,7 @@ def _request(site: Site, answers: Answers, out: str, *, is_rehearsal: bool) -> J
 
 
 async def rehearse(site: Site, request: Request) -> Response:
-    """Rehearse the run in a child process. What it finds is kept in memory alone."""
+    """Rehearse the run in a child process. Its findings are kept in memory only."""
     name = id_of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "rehearsal", STUDY):
@@ -298,7 +300,7 @@ def _rehearsed(folder: Path, name: str, file: JoinFile) -> Found:
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Take part in the run that was rehearsed, once."""
+    """Start the run that was rehearsed. A second press of the button starts nothing."""
     name, form_ = id_of(request), await Form.of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "rehearsal", STUDY):
@@ -333,7 +335,7 @@ async def take(site: Site, request: Request) -> Response:
 
 
 def _begun(site: Site, answers: Answers) -> str | None:
-    """Return the id of the run of a draft if it was begun, unless it may be begun anew."""
+    """Return the id of a draft's run if the run was begun and may not be begun again, or None."""
     run_id = id_of_run(plan_of(answers["plan"]), public_of(answers["key"]))
     if not site.runs.is_begun(run_id) or site.runs.look(run_id).state is RunState.NOT_SPENT:
         return None
@@ -350,14 +352,16 @@ def _begin(site: Site, file: JoinFile, secret: str | None) -> str:
 
 
 def questions_of(key: str) -> tuple[str, ...]:
-    """Return the question for the passphrase of an identity, or none if it has no passphrase."""
+    """Return the question for the passphrase of an identity, or no question if it has no
+    passphrase.
+    """
     if not PrivateIdentity.is_under_passphrase(Path(key)):
         return ()
     return (f"Passphrase of {PrivateIdentity.public_of(Path(key)).name}: ",)
 
 
 def _faults(site: Site, answers: Answers, out: str) -> list[FieldFault]:
-    """Return what would refuse the run, without reading the records."""
+    """Return the faults for which the run would be refused. The records are not read."""
     faults = folder_faults(out)
     try:
         file = _request(site, answers, out, is_rehearsal=False)
@@ -369,7 +373,9 @@ def _faults(site: Site, answers: Answers, out: str) -> list[FieldFault]:
 
 
 def again_of(file: JoinFile) -> Answers:
-    """Return the answers of a new draft for the plan of a request that spent nothing."""
+    """Return the answers for a new draft with the plan of an earlier request, which spent
+    nothing.
+    """
     approval = file.approval
     return {
         "key": file.key,

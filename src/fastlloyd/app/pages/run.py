@@ -113,7 +113,7 @@ def _running(request: Request, look: RunLook, notes: list[Markup]) -> Response:
 
 
 async def live(site: Site, request: Request) -> Response:
-    """Return the state of a run for the script of its page."""
+    """Return the state of a run to the script of its page."""
     look = await beside(site.runs.look, id_of(request))
     if look.study is not None:
         return study_run.live(request, look, look.study)
@@ -300,7 +300,7 @@ def _label(look: RunLook, recipe: Path, target: str) -> str:
 
 
 async def go_on(site: Site, request: Request) -> Response:
-    """Start the request of a study that has stopped again."""
+    """Start a child again for the request of a study that has stopped."""
     name = id_of(request)
     look = await beside(site.runs.look, name)
     if not isinstance(look.file, JoinFile) or look.state is RunState.RUNNING:

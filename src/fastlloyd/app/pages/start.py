@@ -121,7 +121,7 @@ def _state(look: RunLook) -> Child:
 
 
 def _invited(name: str, draft: Answers) -> Markup:
-    """Return the row of a study that was not begun."""
+    """Return the row of the table for a study whose run has not begun."""
     step = next((each for each in STUDY.steps if each not in draft["done"]), "rehearsal")
     has_plan = "plan" in draft
     title = title_of(plan_of(draft["plan"])) if has_plan else "Waiting for the plan"
@@ -137,7 +137,7 @@ def _invited(name: str, draft: Answers) -> Markup:
 
 
 def _is_begun(site: Site, draft: Answers) -> bool:
-    """Return whether the study of a draft was begun, with the same identity."""
+    """Return whether the run of a draft has begun, with the same plan and identity."""
     if "plan" not in draft:
         return False
     try:
@@ -167,7 +167,7 @@ async def remove_draft(site: Site, request: Request) -> Response:
 
 
 async def remove_study(site: Site, request: Request) -> Response:
-    """Remove a study that was not begun."""
+    """Remove the draft of a study whose run has not begun."""
     site.studies.remove(id_of(request))
     return go("/")
 

@@ -1,4 +1,6 @@
-"""Step 5 of a study: the file of the records, and its columns by the features of the plan."""
+"""Step 5 of a study: the file of the records, and the column of the file for each feature of the
+plan.
+"""
 
 from typing import Any
 
@@ -166,7 +168,7 @@ async def choose(site: Site, request: Request) -> Response:
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Look at the file."""
+    """Look at the file that the user named, and store what was found in the draft."""
     name, given = id_of(request), await Form.of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "records", STUDY):
@@ -185,7 +187,7 @@ async def take(site: Site, request: Request) -> Response:
 
 
 async def take_columns(site: Site, request: Request) -> Response:
-    """Take the columns, and lead to the rehearsal."""
+    """Store the choice of columns in the draft, and lead to the rehearsal."""
     name, given = id_of(request), await Form.of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "records", STUDY):

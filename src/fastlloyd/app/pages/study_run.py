@@ -25,19 +25,21 @@ GO_ON = "go-on"
 _SAID = {
     RunState.PAUSED: "This machine has stopped taking part. Nothing is lost: the study goes on from"
     " here when you press the button.",
-    RunState.NOT_SPENT: "The part in the study ended before anything was charged. Nothing was"
+    RunState.NOT_SPENT: "Your part in the study ended before anything was charged. Nothing was"
     " spent.",
     RunState.SPENT: "The study ended without a result.",
 }
 
 
 def words(look: RunLook, study: StudyLook) -> tuple[str, str]:
-    """Return the state of a part in a study and its step, as sentences."""
+    """Return two texts for people: the state of a part in a study, and details of its current
+    step.
+    """
     if look.state is not RunState.RUNNING:
         return "Finished." if look.state is RunState.DONE else _SAID[look.state], ""
     live = study.live
     if live is None or live.end:
-        return "The part in the study begins.", ""
+        return "Your part in the study begins.", ""
     sight, now = live.sight, time.time()
     if live.is_old(now):
         return f"Last heard {ago(live.age(now))}.", "The process writes nothing at present."
@@ -51,7 +53,7 @@ def words(look: RunLook, study: StudyLook) -> tuple[str, str]:
 
 
 def live(request: Request, look: RunLook, study: StudyLook) -> Response:
-    """Return the state of a part in a study for the script of its page."""
+    """Return the state of a part in a study to the script of its page."""
     state, step = words(look, study)
     is_over = look.state is not RunState.RUNNING
     return answer(
@@ -91,7 +93,7 @@ def _running(request: Request, look: RunLook, study: StudyLook) -> Response:
         _bill(look, study),
         h(
             "p",
-            "You may close this page and the app: the part in the study goes on, and you find it"
+            "You may close this page and the app: your part in the study goes on, and you find it"
             " on the first page later. Only the server knows which organisations are missing.",
         ),
         _notes(look),
@@ -118,7 +120,7 @@ def _bill(look: RunLook, study: StudyLook) -> Markup:
         rows.append(("Data set", look.file.dataset))
     if study.n_exchanges:
         rows.append(
-            ("Charged so far", f"{study.n_charged} of {study.n_exchanges} exchanges of this run.")
+            ("Charged so far", f"{study.n_charged} of {study.n_exchanges} rounds of this run.")
         )
     if study.live is not None:
         rows.append(("Steps of this process", _steps(study.live)))
@@ -194,12 +196,14 @@ def _ended(
 
 
 def _given_back(site: Site, look: RunLook, study: StudyLook) -> Markup | None:
-    """Return what a study that has ended has spent and given back, or None."""
+    """Return a paragraph on the rounds that an ended study spent and gave back, or None if it has
+    not ended so.
+    """
     if look.state is not RunState.SPENT or not isinstance(look.file, JoinFile):
         return None
     n_back = study.n_exchanges - study.n_charged
     said = (
-        f"{study.n_charged} of {study.n_exchanges} exchanges were sent: they stay spent."
+        f"{study.n_charged} of {study.n_exchanges} rounds were charged and stay spent."
         f" {n_back} {'was' if n_back == 1 else 'were'} given back."
     )
     try:
@@ -210,8 +214,8 @@ def _given_back(site: Site, look: RunLook, study: StudyLook) -> Markup | None:
 
 
 def begin_again(site: Site, name: str, questions: tuple[str, ...]) -> None:
-    """Start the request of a study again. Raises StateError if the terminal is needed and cannot
-    ask.
+    """Start a child again for the request of a study. Raises StateError if a passphrase is needed
+    and the terminal cannot ask for it.
     """
 
     def work(secret: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Page that waits for an errand: for the terminal's answer, and for what follows."""
+"""Page that waits for an errand: for the passphrase in the terminal, and for the work after it."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +12,7 @@ from fastlloyd.app.watching import answer, followed
 _STEPS = {
     identity.NEW: ("identity", "The identity is being made."),
     rehearsal.REHEARSAL: ("rehearsal", "Your records are read. Nothing is sent or charged."),
-    rehearsal.START: ("rehearsal", "The part in the study is started."),
+    rehearsal.START: ("rehearsal", "Your part in the study is started."),
 }
 
 
@@ -40,7 +40,7 @@ async def show(site: Site, request: Request) -> Response:
 
 
 async def live(site: Site, request: Request) -> Response:
-    """Return the state of the errand for the script of the page."""
+    """Return the state of the errand to the script of the page."""
     errand = site.errands.of(id_of(request))
     is_over = errand is None or errand.state == OVER
     return answer(request, _words(errand), "", is_over=is_over)

@@ -80,8 +80,8 @@ Dataset = Annotated[
 
 
 def _request(path: Path) -> None:
-    """Take part as the request in a file says. This process locks the file until it ends, and
-    reports on stdout, one JSON object a line. A passphrase is the first line of standard input.
+    """Take part in a run, with a request from a file. This process locks the file until it ends,
+    and reports on stdout, one JSON object a line. A passphrase is the first line of standard input.
     """
     from fastlloyd.cli import network
     from fastlloyd.cli.requested_fit import report
