@@ -93,7 +93,7 @@ class Site:
                     cell["source"] = self.moved("".join(cell["source"]), source, here)
             text = json.dumps(notebook)
         else:
-            text = self.moved(text, source, here)
+            text = self.moved(text, source, here).replace("\n```csv\n", "\n```text\n")
         if source == "docs/proofs/README.md":
             text += TREE.format(depth=1, pages="\n".join(dict.fromkeys(LOCAL.findall(text))))
         self.write(here, text)

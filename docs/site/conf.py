@@ -8,7 +8,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from docstrings import restructured
-from pygments.lexers.special import TextLexer
 
 import fastlloyd
 
@@ -47,7 +46,6 @@ html_show_sphinx = False
 
 def setup(app: Any) -> None:
     """Let docstrings be read as they are written, and signatures have no types."""
-    app.add_lexer("csv", TextLexer)
     app.connect("autodoc-process-docstring", _read)
     app.connect("autodoc-process-signature", _sign)
     app.connect("build-finished", _label)
