@@ -18,6 +18,7 @@ PERSONS ?= 1000000
 RECORDS ?= 1000000
 PAIRS ?= 100000
 VECTORS ?= 30000000
+COMPARISONS ?= 10000000000
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pages docs docs-zip test-docs quick compatibility lowest lint audit campaign notebook lock clean supply-chain packages test-packages bundle parts
@@ -110,7 +111,7 @@ audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit*
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/coalition_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
-campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers, persons, bounds, dealt records, clipping; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999 PERSONS=9999 RECORDS=9999 PAIRS=999 VECTORS=9999` only prints
+campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers, persons, bounds, dealt records, clipping, bytes; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999 PERSONS=9999 RECORDS=9999 PAIRS=999 VECTORS=9999 COMPARISONS=9999` only prints
 	$(INSTALL) $(LOCKED) requirements-fuzz.lock \
 		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/protocol_campaign.py
@@ -123,6 +124,7 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/deal_campaign.py
 	$(BIN)/python -m pytest -m campaign -n $(WORKERS) tests/properties tests/unit tests/thorough tests/integration
 	VECTORS=$(VECTORS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/clipping_campaign.py
+	COMPARISONS=$(COMPARISONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/eight_bits_campaign.py
 
 notebook: $(READY)  ## runs the notebooks in examples/ anew and stores what they show
 	$(BIN)/python examples/execute.py

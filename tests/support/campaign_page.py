@@ -27,6 +27,7 @@ SECTIONS = (
     "Bounds",
     "Dealt records",
     "Clipping",
+    "Eight bits",
 )
 HEADING = """\
 # Campaigns

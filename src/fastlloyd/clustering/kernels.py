@@ -6,7 +6,8 @@ The shapes choose one of three ways to the same integers (measured in docs/resul
 - few features: compiled loops over records, feature by feature, in float64
   (`compiled/distances.py`). For many points they use float32 first (`compiled/groups.py`).
 - more features: a matrix product of each block by BLAS in float32, and exact decisions for doubtful
-  records (`filter.py`).
+  records (`filter.py`). For many centroids and features, products of bytes by the processor's own
+  instructions where it has them (`eight_bits.py`).
 - small data, or without Numba: one matrix product of each block in float64, and NumPy for the rest.
 
 Points on a grid of a few features, such as candidates for votes, need no distances. Each axis is
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.base.compiling import is_compiled
+from fastlloyd.clustering.eight_bits import Search, bytewise
 from fastlloyd.clustering.filter import Exact, Labels, Nearest, decide, relative_error
 from fastlloyd.clustering.gridding import is_by_feature
 from fastlloyd.clustering.parallel import (
@@ -88,7 +90,7 @@ def cluster_statistics(
         totals = _plane_statistics(X, centroids, limits, radius)
     elif compiled and X.shape[1] <= KEYED_FEATURES:
         totals = _feature_statistics(X, centroids, limits, radius, block_rows)
-    elif compiled and (near := _nearest(X, centroids, radius, block_rows)).is_certain:
+    elif compiled and (near := _nearest(X, centroids, limits, radius, block_rows)).is_certain:
         totals = _near_statistics(X, centroids, limits, near)
     else:
         totals = _plain_statistics(X, centroids, radius, block_rows)
@@ -122,7 +124,7 @@ def assign(
             _group_labels(X, centroids, block_rows, labels)
         else:
             _feature_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
-    elif compiled and (near := _nearest(X, centroids, np.inf, block_rows)).is_certain:
+    elif compiled and (near := _nearest(X, centroids, limits, np.inf, block_rows)).is_certain:
         _near_labels(X, near, labels)
     else:
         _plain_labels(X, centroids, block_rows, labels)
@@ -263,9 +265,9 @@ def _plane_statistics(
 
 
 def _near_statistics(
-    X: GridArray, centroids: IntArray, limits: IntArray | None, near: Nearest
+    X: GridArray, centroids: IntArray, limits: IntArray | None, near: Search
 ) -> IntArray:
-    """Return absolute sums and counts, int64 (k, d + 1), from the labels of `filter.py`."""
+    """Return absolute sums and counts, int64 (k, d + 1), from the labels of a search."""
     records = feature_major if near.by_feature else row_major
 
     def of_span(start: int, stop: int) -> IntArray:
@@ -384,7 +386,7 @@ def _group_labels(
     over_spans(label, X, len(centroids))
 
 
-def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
+def _near_labels(X: GridArray, near: Search, labels: Labels) -> None:
     records = feature_major if near.by_feature else row_major
 
     def label(start: int, stop: int) -> None:
@@ -401,9 +403,15 @@ def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
 
 
 def _nearest(
-    X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None
-) -> Nearest:
-    return Nearest(centroids, squared_radius, by_feature=is_by_feature(X), block_rows=block_rows)
+    X: GridArray,
+    centroids: IntArray,
+    limits: IntArray | None,
+    squared_radius: float,
+    block_rows: int | None,
+) -> Search:
+    by_feature = is_by_feature(X)
+    found = None if by_feature else bytewise(centroids, squared_radius, len(X), limits, block_rows)
+    return found or Nearest(centroids, squared_radius, by_feature=by_feature, block_rows=block_rows)
 
 
 def _group_size(centroids: IntArray, limits: IntArray | None) -> float:

@@ -1,0 +1,265 @@
+"""Labels of records by products of bytes (`clustering/eight_bits.py`).
+
+Records are worked on in groups whose bytes stay in the innermost cache, and whose scores stay in
+the second. Every loop over bounds and features runs the same for every record; only the distances
+of candidates are computed record by record.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.jit import (
+    CENTROIDS,
+    INTEGER,
+    LABELS,
+    REAL,
+    RECORDS,
+    Labels,
+    Points,
+    helper,
+    inlined,
+    kernel_by_width,
+    read,
+    rounded_helper,
+)
+from fastlloyd.clustering.compiled.byte_products import (
+    LANES,
+    PANEL,
+    ROWS,
+    add_products,
+    at_most,
+    lowest_bit,
+)
+from fastlloyd.clustering.compiled.distances import Width
+
+BYTE_CELLS, BOUND_CELLS, MOST_ROWS = 24 << 10, 1 << 16, 96  # of a group of records
+FEW_RECORDS = 7  # for which other ways would take longer than exact distances to all candidates
+MIDDLE = 128  # added to a byte of a record, which then has no sign
+UP = 1.0 + 2.0**-20  # a factor larger than what a few roundings to float32 lose
+ROUNDED = 2.0**-21  # 8 u of docs/proofs/eight-bits.md
+_PACKED, _TERMS, _SMALL = types.int8[:, :, :, ::1], types.float32[:, ::1], types.int32[:, ::1]
+_POINT = types.int32[::1]
+_CENTROIDS: Any = types.Tuple((_PACKED, _TERMS, _SMALL, _POINT))  # type: ignore[no-untyped-call]
+
+
+@kernel_by_width(
+    LANES, lambda width: types.float64(CENTROIDS, REAL, _PACKED, _TERMS, _SMALL, _POINT, width)
+)
+def pack(
+    C: IntArray, scale: float, packed: Any, terms: Any, small: Points, middle: Labels, width: Width
+) -> float:
+    """Convert centroids to bytes, each with a scale of its own.
+
+    Returns a length: what it adds to the loss of a record makes up for all roundings to float32 but
+    those that grow with the record.
+
+    C : centroids, int64 (k, d).
+    scale : scale of the bytes of records.
+    packed : output, bytes of centroids as `add_products` needs them, (vectors, groups, lanes, 4).
+        All of it is 0 before.
+    terms : output, terms of `add_products`, (5, centroids with those that fill up the last panel).
+    small : output, the centroids as int32.
+    middle : output, a point near the centroids, from which their bytes are taken, (d,).
+    width : tuple whose length is the number of lanes.
+    """
+    k, d = C.shape
+    begin, factors, constants, p, q = (
+        terms[0].view(np.int32),
+        terms[1],
+        terms[2],
+        terms[3],
+        terms[4],
+    )
+    sums, distance, most = np.zeros(d), 0.0, 0.0
+    for c in range(k):
+        for j in range(d):
+            sums[j] += C[c, j]
+    for j in range(d):
+        middle[j] = np.int32(np.rint(sums[j] / k))
+        distance += np.float64(middle[j]) * middle[j]
+    terms[:] = 0
+    constants[k:] = np.inf
+    for c in range(k):
+        vector, lane, reach, total = packed[c // len(width)], c % len(width), 0, np.int64(0)
+        for j in range(d):
+            small[c, j] = np.int32(C[c, j])
+            reach = max(reach, abs(small[c, j] - middle[j]))
+        unit = np.float64(np.float32(max(reach, 1) / 127.0))
+        square, lost, length, along = 0.0, 0.0, 0.0, 0.0
+        for j in range(d):
+            x = np.float64(small[c, j] - middle[j])
+            byte = np.rint(x / unit)
+            vector[j // 4, lane, j % 4] = np.int8(byte)
+            total += np.int64(byte)
+            square += x * x
+            lost += (x - unit * byte) * (x - unit * byte)
+            length += byte * byte
+            along += middle[j] * byte
+        begin[c] = np.int32(-MIDDLE * total)
+        factors[c] = np.float32(-2.0 * scale * unit)
+        constants[c] = np.float32(square + 2.0 * unit * along)
+        p[c] = np.float32(2.0 * unit * math.sqrt(length) * UP)
+        q[c] = np.float32(2.0 * math.sqrt(lost) * UP)
+        most = max(most, unit * math.sqrt(length))
+    return ROUNDED * (2.0 * math.sqrt(distance) + 1.5 * most)
+
+
+@kernel_by_width(
+    LANES,
+    lambda width: types.int64(
+        RECORDS, INTEGER, _CENTROIDS, read(REAL, 1), INTEGER,
+        LABELS, LABELS, width
+    ),
+)  # fmt: skip
+def label_rows(
+    X: Points,
+    start: int,
+    centroids: Any,
+    frame: FloatArray,
+    most: int,
+    labels: Labels,
+    many: Labels,
+    width: Width,
+) -> int:
+    """Set the labels of the records X[start:] to their nearest centroids.
+
+    Returns the number of records whose labels are not set: those with more than `most` candidates,
+    but for the first FEW_RECORDS of them.
+
+    centroids : packed, terms, small and middle of `pack`.
+    frame : scale, the length that `pack` returned, relative error of sums in float32, and squared
+        radius.
+    labels : output. The label of a record beyond the radius is k.
+    many : output, positions of the records whose labels are not set.
+    width : tuple whose length is the number of lanes.
+    """
+    packed, terms, C, middle = centroids
+    k, cells, n, found = len(C), 4 * packed.shape[1], terms.shape[1], 0
+    rows = max(1, min(MOST_ROWS, BYTE_CELLS // cells, BOUND_CELLS // n) // ROWS) * ROWS
+    block = np.full((rows, cells), np.uint8(MIDDLE), np.uint8)
+    bounds, best = np.empty((rows, n), np.float32), np.empty((rows, len(width)), np.float32)
+    margins, squares = np.zeros((rows, 2), np.float32), np.empty(rows)
+    candidates, left = np.empty(k + PANEL, np.int64), FEW_RECORDS
+    for first in range(0, len(labels), rows):
+        m = min(rows, len(labels) - first)
+        for i in range(m):
+            record = X[start + first + i]
+            lost, square = _load(record, middle, block[i], np.int32(frame[0]))
+            squares[i] = square
+            _set_margins(lost, square, frame, margins[i])
+        _bound(block, m, margins, packed, terms, bounds, best, width)
+        for i in range(m):
+            least = np.float32(np.inf)
+            for lane in range(len(width)):
+                least = min(least, best[i, lane])
+            count = _list(bounds[i], least, k if left else most, candidates)
+            if count > most:
+                if not left:
+                    many[found] = np.int32(first + i)
+                    found += 1
+                    continue
+                left -= 1
+            lower = np.float32(np.inf)
+            for a in range(count):
+                lower = min(lower, bounds[i, candidates[a]])
+            place = _place(squares[i], float(lower), float(least), frame)
+            label = candidates[0] if place > 0 else k
+            if place == 0 or (place > 0 and count > 1):
+                label = _nearest(X[start + first + i], C, candidates[:count], frame[3])
+            labels[first + i] = np.int32(label)
+    return found
+
+
+@helper
+def _load(
+    record: Points, middle: Points, row: Any, scale: np.int32
+) -> tuple[np.float32, np.float32]:
+    """Convert a record to bytes.
+
+    Returns the sum of the squares of all that this loses, and the squared distance from `middle`.
+    """
+    lost, square, share = np.float32(0), np.float32(0), np.float32(1.0 / scale)
+    least, largest = np.float32(-127), np.float32(127)
+    for j in range(len(record)):
+        q = np.int32(np.rint(min(max(np.float32(record[j]) * share, least), largest)))
+        r, z = (
+            np.float32(np.int32(record[j] - q * scale)),
+            np.float32(np.int32(record[j] - middle[j])),
+        )
+        row[j] = np.uint8(q + np.int32(MIDDLE))
+        lost += r * r
+        square += z * z
+    return lost, square
+
+
+@rounded_helper
+def _set_margins(lost: np.float32, square: np.float32, frame: FloatArray, margins: Any) -> None:
+    """Set the loss and length of a record, from the results of `_load`."""
+    length = math.sqrt(square * (1.0 + frame[2]))
+    loss = math.sqrt(lost * (1.0 + frame[2])) + ROUNDED * length + frame[1]
+    margins[0], margins[1] = np.float32(loss * UP), np.float32(length * UP)
+
+
+@inlined
+def _bound(
+    block: Any, m: int, margins: Any, packed: Any, terms: Any, bounds: Any, best: Any, width: Width
+) -> None:
+    """Set the bounds of the first m records of a block, and the best of each lane."""
+    best[:] = np.inf
+    cells, vector, term = block.shape[1], 4 * len(width) * packed.shape[1], 4 * terms.shape[1]
+    for c in range(0, terms.shape[1], len(width) // 4 * len(width)):
+        for i in range(0, m, ROWS):
+            add_products(
+                block.ctypes.data + i * cells, cells, margins.ctypes.data + 8 * i,
+                packed.ctypes.data + c // len(width) * vector, vector,
+                terms.ctypes.data + 4 * c, term,
+                bounds.ctypes.data + i * term + 4 * c, best.ctypes.data + 4 * len(width) * i,
+                width,
+            )  # fmt: skip
+
+
+@helper
+def _list(bounds: Any, limit: np.float32, most: int, candidates: IntArray) -> int:
+    """List the centroids whose bounds are at most `limit`.
+
+    Returns their number, or any number above `most` if there are more than `most`.
+    """
+    n = 0
+    for c in range(0, len(bounds), PANEL):
+        bits = at_most(bounds.ctypes.data + 4 * c, limit)
+        while bits and n <= most:
+            candidates[n] = c + lowest_bit(bits)
+            n += 1
+            bits &= bits - np.uint64(1)
+    return n
+
+
+@rounded_helper
+def _place(square: float, lower: float, upper: float, frame: FloatArray) -> int:
+    """Return -1 if a record lies beyond the radius, 1 if it lies within it, and 0 in doubt.
+
+    square : squared distance from the middle, in float32.
+    lower, upper : bounds of the least score.
+    """
+    error = square * frame[2] * 2.0 + (abs(lower) + abs(upper) + square) * 2.0**-40
+    if square + lower - error > frame[3]:
+        return -1
+    return 1 if square + upper + error < frame[3] else 0
+
+
+@helper
+def _nearest(x: Points, C: Points, candidates: IntArray, squared_radius: float) -> int:
+    """Return the nearest candidate by exact squared distances, or k beyond the radius."""
+    least, label = np.inf, len(C)
+    for c in candidates:
+        square = 0.0
+        for j in range(len(x)):
+            difference = np.float64(np.int32(x[j] - C[c, j]))
+            square += difference * difference
+        label = c if square < least else label
+        least = min(least, square)
+    return label if least <= squared_radius else len(C)

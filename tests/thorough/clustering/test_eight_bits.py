@@ -1,0 +1,229 @@
+"""Bytes propose, exact numbers decide: the bounds, what they leave, and where they are used."""
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eight_bit_cases import KINDS, situation
+from fastlloyd.base import compiling
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering import eight_bits, kernels
+from fastlloyd.clustering.domain import finest_bits
+from fastlloyd.clustering.eight_bits import EightBits, bytewise, is_exact
+from fastlloyd.clustering.filter import MOST_FEATURES, Nearest
+
+numba = pytest.importorskip("numba")
+byte_products = pytest.importorskip("fastlloyd.clustering.compiled.byte_products")
+
+FEATURES = byte_products.codegen.get_host_cpu_features().split(",")
+WIDE = [
+    n
+    for n in byte_products.LANES
+    if (n == 8 and "+avx512vl" in FEATURES) or n <= byte_products.lanes()
+]
+needs_vnni = pytest.mark.skipif(not WIDE, reason="the processor has no products of bytes")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    assert compiling.is_compiled(1 << 40)
+
+
+def searching(
+    C: IntArray, H2: float = np.inf, *, largest: int, lanes: int, rows: int | None = None
+) -> EightBits:
+    """A search with vectors of so many lanes."""
+    with mock.patch.object(byte_products, "lanes", return_value=lanes):
+        return EightBits(C, H2, largest=largest, block_rows=rows)
+
+
+def labelled(X: IntArray, search: EightBits) -> tuple[Any, int]:
+    """Labels, and how many records had too many candidates."""
+    found = [(labels.copy(), n) for _, labels, n in search.labels(X.astype(np.int32), 0, len(X))]
+    return np.concatenate([labels for labels, _ in found]), sum(n for _, n in found)
+
+
+def by_definition(X: IntArray, C: IntArray, H2: float = np.inf) -> list[int]:
+    """In integers, which 63 bits hold."""
+    squared = ((X[:, None, :] - C) ** 2).sum(axis=2)
+    return [int(j) for j in np.where(squared.min(axis=1) <= H2, squared.argmin(axis=1), len(C))]
+
+
+@needs_vnni
+@settings(max_examples=200)
+@given(
+    st.sampled_from(KINDS),
+    st.tuples(st.integers(1, 40), st.integers(1, 140), st.sampled_from([1, 2, 4, 5, 33, 64, 65])),
+    st.data(),
+)
+def test_labels_are_those_of_exact_integers(
+    kind: str, shape: tuple[int, int, int], data: st.DataObject
+) -> None:
+    n, k, d = shape
+    bits = data.draw(st.integers(1, finest_bits(d) - 2))
+    X, C = situation(kind, n, k, d, 2**bits, data.draw(st.integers(0, 2**32)))
+    squared = float(((X[0] - C) ** 2).sum(axis=1).min())
+    H2 = data.draw(st.sampled_from([np.inf, 0.0, squared, squared - 1, squared * 1.3]))
+    largest = data.draw(st.sampled_from([2**bits, 2 ** (bits - 1), 2**31]))
+    rows, lanes = data.draw(st.sampled_from([None, 1, 7])), data.draw(st.sampled_from(WIDE))
+    found, _ = labelled(X, searching(C, H2, largest=largest, lanes=lanes, rows=rows))
+    assert found.tolist() == by_definition(X, C, H2)
+
+
+def lossy_record() -> tuple[IntArray, IntArray, int]:
+    """All that rounding loses of the record points to the first centroid, which is the nearest. Its
+    bytes point to the second.
+    """
+    signs = np.where(np.arange(100) % 2, 1, -1)
+    C = np.stack([signs, -signs]) * 127 * 50  # which bytes hold exactly
+    return 49 * signs - 100 * signs * (np.arange(100) < 47), C, 127 * 100
+
+
+def lossy_centroids() -> tuple[IntArray, IntArray, int]:
+    """The same of centroids, for a record that bytes hold exactly."""
+    c = np.array([127 * 100, *[49] * 260])
+    return np.array([-1, *[1] * 260]), np.stack([c, -c]), 127
+
+
+@needs_vnni
+@pytest.mark.parametrize("lanes", WIDE)
+@pytest.mark.parametrize(("case", "term"), [(lossy_record, 3), (lossy_centroids, 4)])
+def test_a_tenth_less_than_the_margin_would_give_a_wrong_label(
+    lanes: int, case: Any, term: int
+) -> None:
+    x, C, largest = case()
+    search = searching(C, largest=largest, lanes=lanes)
+
+    def label() -> Any:
+        return next(search.labels(x[None].astype(np.int32), 0, 1))[1].item()
+
+    assert label() == 0
+    assert by_definition(x[None], C) == [0]
+    search._packed[1][term] *= np.float32(0.9)
+    assert label() == 1
+
+
+@needs_vnni
+def test_records_with_many_candidates_are_decided_by_other_ways() -> None:
+    generator = np.random.default_rng(0)
+    C = np.repeat(generator.integers(-9999, 9999, (2, 65)), 300, axis=0)
+    search = searching(C, largest=9999, lanes=WIDE[0])
+    for n in (1, 7, 8, 33, 71):
+        X = C[generator.integers(0, 600, n)] + generator.integers(-9, 9, (n, 65))
+        found, many = labelled(X, search)
+        assert many == max(0, n - 7)
+        assert found.tolist() == by_definition(X, C)
+    with mock.patch.object(Nearest, "is_certain", False):
+        assert labelled(X, search)[0].tolist() == by_definition(X, C)
+
+
+@needs_vnni
+@pytest.mark.parametrize("kind", ["any", "near ties", "half-way", "outside"])
+def test_labels_are_exact_with_as_many_features_as_the_proof_allows(kind: str) -> None:
+    d = MOST_FEATURES
+    X, C = situation(kind, 9, 5, d, 2 ** (finest_bits(d) - 2), 1)
+    X[0], C[0] = -127, 127
+    for largest in (127, 2**15):
+        search = searching(C, largest=largest, lanes=WIDE[0])
+        assert labelled(X, search)[0].tolist() == by_definition(X, C)
+
+
+@needs_vnni
+def test_a_label_does_not_depend_on_other_records() -> None:
+    X, C = situation("near ties", 100, 300, 65, 2**16, 1)
+    search = searching(C, largest=2**16, lanes=WIDE[0])
+    assert labelled(X, search)[0].tolist() == [labelled(x[None], search)[0].item() for x in X]
+
+
+@needs_vnni
+@pytest.mark.parametrize("kind", KINDS)
+def test_statistics_and_labels_are_the_same_without_such_a_processor(kind: str) -> None:
+    n, k, d, B = 700, 257, 69, 2**16
+    X, C = situation(kind, n, k, d, B, 3)
+    Z, limits = X.astype(np.int32), np.full(d, B)
+    squared = int(np.median([((x - C) ** 2).sum(axis=1).min() for x in X]))
+
+    def found() -> list[Any]:
+        statistics = [kernels.cluster_statistics(Z, C, H2, limits=limits) for H2 in (None, squared)]
+        parts: list[Any] = [part for both in statistics for part in both]
+        return [a.tolist() for a in (*parts, kernels.assign(Z, C, limits=limits))]
+
+    with mock.patch.object(
+        EightBits, "labels", autospec=True, side_effect=EightBits.labels
+    ) as used:
+        expected = found()
+        assert used.call_count >= 3
+    with mock.patch.object(eight_bits, "is_exact", return_value=False):
+        assert found() == expected
+
+
+def chosen(n: int, k: int, d: int, *, limits: bool = True) -> bool:
+    C = np.zeros((k, d), dtype=np.int64)
+    return bytewise(C, np.inf, n, np.full(d, 9) if limits else None, None) is not None
+
+
+@needs_vnni
+def test_it_is_chosen_by_shapes_and_the_processor() -> None:
+    assert chosen(512, 256, 64)
+    for n, k, d in ((511, 256, 64), (512, 255, 64), (512, 256, 63), (512, 256, 2**15 + 1)):
+        assert not chosen(n, k, d)
+    assert not chosen(512, 256, 64, limits=False)
+    with mock.patch.object(eight_bits, "is_exact", return_value=False):
+        assert not chosen(512, 256, 64)
+
+
+@pytest.mark.parametrize(
+    ("features", "lanes"),
+    [
+        ("", 0),
+        ("+avx512f,+avx512bw", 0),
+        ("+avx2,+fma,+avxvnni", 8),
+        ("+avx2,-fma,+avxvnni", 0),
+        ("+avx512bw,+avx512vnni,+avxvnni", 16),
+        ("+avx512bw,-avx512vnni,-avxvnni", 0),
+    ],
+)
+def test_the_widest_vectors_are_taken_that_the_compiler_may_use(features: str, lanes: int) -> None:
+    with mock.patch.object(numba.config, "CPU_FEATURES", features):
+        assert byte_products.lanes.__wrapped__() == lanes
+
+
+@pytest.mark.parametrize("broken", [ImportError("no such instruction"), RuntimeError("LLVM")])
+def test_a_compiler_that_cannot_is_done_without(broken: Exception) -> None:
+    with mock.patch.object(EightBits, "__init__", side_effect=broken):
+        assert not is_exact.__wrapped__()
+
+
+@needs_vnni
+def test_products_that_saturate_or_round_are_noticed() -> None:
+    assert is_exact.__wrapped__()
+    with mock.patch.object(EightBits, "_set", return_value=0):
+        assert not is_exact.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("lanes", "features", "register"),
+    [(8, "+avx2,+fma,+avxvnni,-avx512f", "ymm"), (16, "+avx512f,+avx512bw,+avx512vnni", "zmm")],
+)
+def test_the_compiler_makes_the_instruction_for_either_kind_of_processor(
+    lanes: int, features: str, register: str
+) -> None:
+    from llvmlite import binding, ir
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 9)
+    function = ir.Function(ir.Module(), kind, "tile")
+    builder = ir.IRBuilder(function.append_basic_block())
+    byte_products._Tile(lanes).emit(None, builder, None, [*function.args, None])
+    builder.ret_void()
+    target = binding.Target.from_triple("x86_64-unknown-linux-gnu")
+    machine = target.create_target_machine(cpu="x86-64", features=features, opt=3)
+    assembly = machine.emit_assembly(binding.parse_assembly(str(function.module)))
+    lines = [line for line in assembly.splitlines() if "vpdpbusd" in line]
+    assert len(lines) == byte_products.ROWS * lanes // 4
+    assert all(register in line and "vpdpbusds" not in line for line in lines)
