@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fastlloyd.federation.holder import place
+from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.store import lock
 from fastlloyd.jobs import machine, site_check
 from fastlloyd.reports.run_result import PLAN
@@ -226,6 +227,13 @@ def test_a_planted_fault_is_named_by_its_code_with_what_to_do(
     exit_code, out, _ = here(site, [*SITE, "--offline", *lock_file])
     assert exit_code == REFUSED
     assert f"[{code}]" in " ".join(out.split())
+
+
+def test_a_key_that_stays_locked_is_named_and_the_server_is_not_blamed(site: Site) -> None:
+    known = PrivateIdentity.load(site.folder / "a.identity.toml")
+    known.save(site.folder / "a.identity.toml", passphrase="correct horse", replace=True)  # noqa: S106
+    assert faults(found(site, *SITE)[1]) == {"key-unusable"}
+    assert faults(found(site, *SITE, "--offline")[1]) == set()
 
 
 def test_every_fault_is_planted_and_listed() -> None:

@@ -8,6 +8,27 @@ import typer
 
 from fastlloyd.cli.options import in_host, in_network, in_study
 
+AgreedPlan = Annotated[
+    Path, typer.Argument(help="File of the plan that all parties agreed on.", metavar="PLAN")
+]
+AgreedDigest = Annotated[
+    str,
+    typer.Option(
+        help=(
+            "Digest of the plan, as you heard it over a different channel; in quotes if it has"
+            " spaces."
+        ),
+        metavar="HEX",
+    ),
+]
+OwnKey = Annotated[Path, typer.Option(help="File of your private identity.", metavar="FILE")]
+ChargedDataset = Annotated[
+    str,
+    typer.Option(
+        help="Name under which your ledger adds up the epsilon spent on these records.",
+        metavar="NAME",
+    ),
+]
 ServerAddress = Annotated[
     str | None,
     typer.Option(

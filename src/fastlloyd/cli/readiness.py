@@ -1,26 +1,48 @@
-"""Show the findings of a rehearsal of `join`, for people and as JSON.
+"""Rehearse `join`, and show the findings for people or as JSON.
 
 The exact numbers are for the owner of the records: they go to stdout alone, and into no log.
 """
 
 import math
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
-from fastlloyd.cli import screen, terminal
-from fastlloyd.cli.client_progress import of_passes
+from fastlloyd.cli import hosting, network, screen, terminal
+from fastlloyd.cli.client_progress import ClientProgress, of_passes
+from fastlloyd.cli.network_options import HostOptions
 from fastlloyd.federation.ledger import Account, finite
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.traffic import traffic
-from fastlloyd.jobs.client import ClientRequest, pass_seconds_to_ask_for
+from fastlloyd.jobs import rehearsal
+from fastlloyd.jobs.client import ClientRequest, PreparedClient, pass_seconds_to_ask_for
+from fastlloyd.jobs.live import LiveFile
 from fastlloyd.jobs.rehearsal import Contribution, Rehearsal
 from fastlloyd.reports.accounts import down
 from fastlloyd.reports.facts import said
 from fastlloyd.reports.plan_facts import seen_of_a_client
 
 EXACT = "exact numbers, for the owner of the records alone: do not send them or keep them in a log"
+
+
+def rehearse(
+    client: PreparedClient, path: Path, server: str | None, host: HostOptions, *, as_json: bool
+) -> None:
+    """Check records, ledger and store as a run would, and print what would be contributed. It sends
+    and writes nothing.
+
+    path : file of the plan.
+    """
+    request = client.request
+    plan, name = request.plan, request.member.name
+    hosting.check_host(plan, path, name, host, as_json=as_json)
+    progress = ClientProgress(plan, name, LiveFile(None), as_json=as_json, is_rehearsal=True)
+    with network.logging_to_stderr(as_json=as_json), client.source.working(progress.watch):
+        found = rehearsal.rehearse(client, progress.watch, progress.drive)
+    show = print_ready if as_json else say_ready
+    show(request, plan.server.address if server is None else server, found)
 
 
 def print_ready(request: ClientRequest, address: str, found: Rehearsal) -> None:

@@ -40,7 +40,13 @@ from fastlloyd.federation.ledger import (
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.costs import PersonRunCost, PlannedCost
-from fastlloyd.federation.store.events import Limit, PersonRunReserved, Role, RunReserved
+from fastlloyd.federation.store.events import (
+    Limit,
+    PersonRunReserved,
+    Role,
+    RunCharged,
+    RunReserved,
+)
 from fastlloyd.federation.store.history import History
 
 
@@ -375,6 +381,18 @@ def reservation_of(
         cost=cost,
     )
     return event
+
+
+def followed_by_run(history: History, cost: PlannedCost, by: str, dataset: str) -> History:
+    """Return the history as it would be after one more run of this cost. Nothing is stored.
+
+    by : name of the client, or of the command that runs a mechanism.
+    """
+    run_id = bytes(16)
+    reserved = reservation_of(
+        cost, run_id=run_id, digest=bytes(32), client=by, dataset=history.called(dataset)
+    )
+    return history.followed_by([reserved, RunCharged(run_id=run_id)])
 
 
 def reserve(

@@ -25,7 +25,14 @@ from fastlloyd.federation import admission
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.client_news import WAY_OUT, news, own_run_id, taken_up
 from fastlloyd.federation.earlier_use import earlier_use
-from fastlloyd.federation.ledger import Account, account, known_datasets, sums_on, together
+from fastlloyd.federation.ledger import (
+    Account,
+    account,
+    accounts_on,
+    known_datasets,
+    sums_on,
+    together,
+)
 from fastlloyd.federation.store import files
 from fastlloyd.federation.store.costs import PlannedCost
 from fastlloyd.federation.store.durable import Store, read
@@ -321,14 +328,8 @@ class HoldersLedger:
             self._tell(store, name)
             noted = self._note(run_id)
             store.append([*store.history.due(), whole, *noted, RunCharged(run_id=run_id)])
-            charge = Charge(
-                [
-                    account(store.history, name, speaks_of=each)
-                    for each in sums_on(store.history, name)
-                ],
-                self._counted(store),
-                stages,
-            )
+            sums = accounts_on(store.history, name)
+            charge = Charge(sums, self._counted(store), stages)
         self._say_earlier_use(earlier)
         try:
             yield charge
@@ -354,11 +355,7 @@ class HoldersLedger:
         name = history.called(dataset.name)
         admission.check_unit(dataset, cost, history)
         admission.check(history, name, cost)
-        reserved = admission.reservation_of(
-            cost, run_id=bytes(16), digest=bytes(32), client=by, dataset=name
-        )
-        after = history.followed_by([reserved, RunCharged(run_id=bytes(16))])
-        return [account(after, name, speaks_of=each) for each in sums_on(after, name)]
+        return accounts_on(admission.followed_by_run(history, cost, by, name), name)
 
     def _note(self, run_id: bytes) -> list[RunNoted]:
         """Return the event with the owner's facts about a new run, or no event if there are no
@@ -491,11 +488,7 @@ class HoldersLedger:
             after = now
         else:
             admission.check_joining(now, known, dataset, cost)
-            name = now.called(dataset.name)
-            reserved = admission.reservation_of(
-                cost, run_id=bytes(16), digest=bytes(32), client="join", dataset=name
-            )
-            after = now.followed_by([reserved])
+            after = admission.followed_by_run(now, cost, "join", dataset.name)
         return [
             (account(now, dataset.name, each), account(after, dataset.name, each))
             for each in sums_on(after, dataset.name)

@@ -261,11 +261,12 @@ def accounts(history: History) -> list[Account]:
     A data set has an account for each limit and for each unit that runs protect. It has an account
     for records if a limit or a run applies to records, or if there is no other account.
     """
-    return [
-        account(history, dataset, each)
-        for dataset in known_datasets(history)
-        for each in sums_on(history, dataset)
-    ]
+    return [each for dataset in known_datasets(history) for each in accounts_on(history, dataset)]
+
+
+def accounts_on(history: History, dataset: str) -> list[Account]:
+    """Return all accounts of a data set that are worth showing."""
+    return [account(history, dataset, each) for each in sums_on(history, dataset)]
 
 
 def sums_on(history: History, dataset: str) -> list[Neighbours | None]:

@@ -9,7 +9,7 @@ import msgspec
 
 from fastlloyd.federation.admission import CAP_LEAK, DataSet, check_leaks
 from fastlloyd.federation.holder import Counted, HoldersLedger, place
-from fastlloyd.federation.ledger import Account, account, plan_cost, run_cost, stage_costs, sums_on
+from fastlloyd.federation.ledger import Account, accounts_on, plan_cost, run_cost, stage_costs
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store.costs import PlannedCost
 from fastlloyd.federation.store.noted import DataFiles, Noted
@@ -130,8 +130,7 @@ class BudgetAccount(NamedTuple):
         Raises StateError if the ledger cannot be read.
         """
         history = self.holder(nobody).history()
-        name = history.called(self.dataset.name)
-        return tuple(account(history, name, speaks_of=each) for each in sums_on(history, name))
+        return tuple(accounts_on(history, history.called(self.dataset.name)))
 
     @contextmanager
     def charged(self, bill: Bill, watch: Watch) -> Iterator[Charged]:

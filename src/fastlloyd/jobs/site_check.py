@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from fastlloyd.base.files import OTHERS
-from fastlloyd.errors import FastLloydError
+from fastlloyd.errors import FastLloydError, IdentityError
 from fastlloyd.federation.fingerprint_file import FILE_NAME
 from fastlloyd.federation.identity.certificates import Authority, Certificate, parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
@@ -116,6 +116,9 @@ class SiteCheck:
             else:
                 Endpoint(address).check(plan, self.unlocked(self.key))
                 yield fine("reachable", f"the server at {address} serves the plan")
+        except IdentityError as error:
+            remedy = "give the passphrase, or pass --offline"
+            yield fault("key-unusable", str(error), remedy)
         except FastLloydError as error:
             yield fault(
                 "server-unreachable", str(error), "see docs/how-to/firewalls-and-proxies.md"

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from fastlloyd.cli import terminal
 from fastlloyd.cli.join_conflicts import note_conflicts
 from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.network_options import (
+    AgreedDigest,
+    AgreedPlan,
+    ChargedDataset,
     DryRun,
     FingerprintsFile,
     HostOptions,
     MetricsAddress,
     NewFingerprints,
+    OwnKey,
     ServerAddress,
     StoreFile,
 )
@@ -56,34 +59,13 @@ if TYPE_CHECKING:
 
     Written = Callable[[Sequence[Path]], None]
 
-PlanFile = Annotated[
-    Path, typer.Argument(help="File of the plan that all parties agreed on.", metavar="PLAN")
-]
-Digest = Annotated[
-    str,
-    typer.Option(
-        help=(
-            "Digest of the plan, as you heard it over a different channel; in quotes if it has"
-            " spaces."
-        ),
-        metavar="HEX",
-    ),
-]
-Key = Annotated[Path, typer.Option(help="File of your private identity.", metavar="FILE")]
-Dataset = Annotated[
-    str,
-    typer.Option(
-        help="Name under which your ledger adds up the epsilon spent on these records.",
-        metavar="NAME",
-    ),
-]
-
 
 def _request(path: Path) -> None:
     """Take part in a run, with a request from a file. This process locks the file until it ends,
     and reports on stdout, one JSON object a line. A passphrase is the first line of standard input.
     """
     from fastlloyd.cli import network
+    from fastlloyd.cli.readiness import rehearse
     from fastlloyd.cli.requested_fit import report
     from fastlloyd.federation.store.lock import Lock
     from fastlloyd.jobs.approvals import note_approval
@@ -103,7 +85,7 @@ def _request(path: Path) -> None:
         place = _place(output, request.plan)
         prepared = request.prepare()
         if file.is_rehearsal:  # it needs no private key
-            _rehearse(prepared, path, None, HostOptions(), as_json=True)
+            rehearse(prepared, path, None, HostOptions(), as_json=True)
             return
         identity = network.load_identity(Path(file.key), network.STDIN)
         file.check_unchanged()
@@ -126,11 +108,11 @@ RequestFile = Annotated[
 
 def join(
     *,
-    plan: PlanFile,
-    digest: Digest,
-    key: Key,
+    plan: AgreedPlan,
+    digest: AgreedDigest,
+    key: OwnKey,
     data: Annotated[str, typer.Option(help="Your records.", metavar="DATA")],
-    dataset: Dataset,
+    dataset: ChargedDataset,
     output: OutputOptions,
     host: HostOptions,
     layout: LayoutOptions,
@@ -157,7 +139,7 @@ def join(
     any time.
     """
     from fastlloyd.base.problems import Faults
-    from fastlloyd.cli import digests, hosting, network, recipes, requests, results
+    from fastlloyd.cli import digests, hosting, network, readiness, recipes, requests, results
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.store.noted import checked_purpose
     from fastlloyd.jobs.account import BudgetAccount
@@ -202,34 +184,11 @@ def join(
     ).prepare(faults)
     identity = network.load_identity(key, passphrase_file)
     if dry_run:
-        _rehearse(prepared, plan, server, host, as_json=output.json)
+        readiness.rehearse(prepared, plan, server, host, as_json=output.json)
         return
     ended = _carry_out(prepared, identity, plan, server, host, output, place, metrics=page)
     if ended is not None:
         raise ended
-
-
-def _rehearse(
-    client: "PreparedClient", path: Path, server: str | None, host: HostOptions, *, as_json: bool
-) -> None:
-    """Check records, ledger and store as a run would, and print the contribution of this client.
-    Nothing is sent or written.
-
-    path : file of the plan.
-    """
-    from fastlloyd.cli import hosting, network, readiness
-    from fastlloyd.cli.client_progress import ClientProgress
-    from fastlloyd.jobs.live import LiveFile
-    from fastlloyd.jobs.rehearsal import rehearse
-
-    request = client.request
-    plan, name = request.plan, request.member.name
-    hosting.check_host(plan, path, name, host, as_json=as_json)
-    progress = ClientProgress(plan, name, LiveFile(None), as_json=as_json, is_rehearsal=True)
-    with network.logging_to_stderr(as_json=as_json), client.source.working(progress.watch):
-        found = rehearse(client, progress.watch, progress.drive)
-    show = readiness.print_ready if as_json else readiness.say_ready
-    show(request, plan.server.address if server is None else server, found)
 
 
 def _carry_out(
@@ -327,6 +286,7 @@ class _Joining(NamedTuple):
         """
         from fastlloyd.cli import accounts, network, results
         from fastlloyd.cli.failures import dispensable
+        from fastlloyd.cli.finished_runs import say_again
         from fastlloyd.federation.protocol.actions import Ended
         from fastlloyd.jobs.parties import has_ended, has_finished
         from fastlloyd.reports.result import result_of_run
@@ -336,7 +296,7 @@ class _Joining(NamedTuple):
             # of a process that was killed before it had told the ledger how a run ended
             self.client.holder(watch).follow(kept, only_if_there=True)
         if has_finished(kept.history, plan):
-            _say_again(plan, output, self.written)
+            say_again(plan, output, self.written)
             return None
         if self.beside is not None and has_ended(kept.history, plan):
             # a client that has not been told is told, before this command is refused
@@ -465,32 +425,3 @@ class _Joining(NamedTuple):
                 f"{error}; the result is kept in {store.path}: free some space or choose another"
                 " --out, then run the same command again to write the result"
             ) from None
-
-
-def _say_again(plan: "Plan", output: OutputOptions, written: "Written | None") -> None:
-    """Print the folder of a finished run's result, or the result itself with --json.
-
-    written : function that receives the files of the result, which are then not shown, or None.
-
-    Raises StateError if the folder does not contain the result.
-    """
-    from fastlloyd.cli import results
-    from fastlloyd.cli.failures import dispensable
-
-    found = results.finished_before(output.out, plan)
-    if found is None:
-        raise StateError(
-            f"run {plan.run_id} has ended for this client (it finished); for another run, renew"
-            f" the plan. {output.out} does not contain the result of this run; to see the result,"
-            " pass its folder as --out"
-        )
-    if written is not None:
-        written([Path(file) for file in found["files"]])
-        return
-    with dispensable():
-        terminal.console(stderr=output.json).print(
-            f"Run {plan.run_id} had already finished; this is its result."
-        )
-        results.say_where(output, [Path(file) for file in found["files"]], "")
-        if output.json:
-            terminal.print_json(found)
