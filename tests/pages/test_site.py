@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -132,6 +133,19 @@ def test_search_finds_the_page_without_a_server(opened: Any, words: str) -> None
     shown = visited.eval_on_selector_all("#search-results li > a", "all => all.map(a => a.href)")
     first = [urlsplit(url).path.removeprefix(f"{SITE}/") for url in shown[:10]]
     assert FOUND[words] in first
+
+
+def test_without_scripts_a_page_shows_its_text_and_lists(opened: Any) -> None:
+    visited = opened("questions.html", java_script_enabled=False)
+    assert visited.locator("h1").first.inner_text() == "Questions"
+    assert visited.locator("article a").count() > 10
+    assert visited.locator(".sidebar-tree a").count() > 20
+
+
+def test_the_cheat_sheet_is_printed_on_one_page(opened: Any) -> None:
+    margin = dict.fromkeys(("top", "bottom", "left", "right"), "12mm")
+    printed = opened("cheat-sheet.html").pdf(format="A4", margin=margin)
+    assert len(re.findall(rb"/Type /Page\b", printed)) == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
