@@ -58,7 +58,7 @@ NOTHING_TO_TYPE = {
 BLOCK = re.compile(r"^ *```(python|console|toml|text)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)
 DIGEST = "3f9c..."  # of the plan at hand
-OF_OTHERS = {"--hypothesis-seed"}
+OF_OTHERS = {"--build-arg", "--hypothesis-seed"}
 INSTALL = re.compile(r'-m pip install (?:"\.\[[a-z,]+\]"(?: pandas)?|\. \./lab)')
 
 
