@@ -47,6 +47,8 @@ def test_what_a_site_did_in_a_run_is_exported_and_verified(site: Site) -> None:
     code, _, _ = here(site, ["ledger", "positions", "sums.store", "--out", "positions.toml"])
     assert code == 0
     assert here(site, [*VERIFY, "--positions", "positions.toml"])[0] == 0
+    of_server = ["audit", "s.jsonl", "--verify", "sums.public.toml"]
+    refused(site, [*of_server, "--positions", "positions.toml"], "has no position that 'sums'")
 
 
 def of_kind(site: Site, file: str, name: str, kind: str) -> list[str]:

@@ -49,7 +49,7 @@ from fastlloyd.federation.store.events import (
 from fastlloyd.federation.store.history import History
 
 FORMAT: Final = 1
-MAX_BYTES: Final = 1 << 30
+MAX_BYTES: Final = 1 << 28
 SENT_BY_CLIENTS: Final = frozenset(
     {"Hello", "SealedKeys", "Ready", "BadKeys", "Upload", "Proposal", "Confirmation"}
 )
@@ -153,6 +153,8 @@ def read_audit(content: bytes, expected: bytes, whose: str) -> Audit:
     for number, (text, _) in enumerate(texts[1:], 2):
         fields = _parsed(text, number)
         if isinstance(approval := fields.get("approval"), dict):
+            if not all(isinstance(each, str) for each in approval.values()):
+                raise _fault(number, text, "a value that is no text")
             _check_form(text, {"approval": approval}, number)
             approvals.append(approval)
         elif approvals:

@@ -8,7 +8,7 @@ from fastlloyd.base.sealed_toml import from_toml, load_text
 from fastlloyd.errors import UNREADABLE_FILE, IdentityError, PlanError, StateError
 from fastlloyd.federation.audit import MAX_BYTES, Audit, audit_file, read_audit
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.federation.positions import Positions
+from fastlloyd.federation.positions import KnownStore, Positions
 from fastlloyd.federation.store.durable import read
 from fastlloyd.federation.store.events import seconds_now
 from fastlloyd.jobs.approvals import approvals_path
@@ -45,15 +45,28 @@ def verified(path: Path, public: Path, positions: Path | None = None) -> tuple[A
         owner = from_toml(load_text(public), PublicIdentity, str(public))
     except PlanError as error:
         raise IdentityError(str(error)) from None
-    known = () if positions is None else Positions.load(positions).clients
+    known = [] if positions is None else _known(positions, owner)
     try:
         audit = read_audit(content, bytes.fromhex(owner.signing_key), f"{owner.name!r}")
-        for each in known:
-            if each.signing_key == owner.signing_key:
-                audit.check_position(each.store)
+        for store in known:
+            audit.check_position(store)
     except StateError as error:
         raise StateError(f"{path}: {error}", code=error.code) from None
     return audit, owner.name
+
+
+def _known(positions: Path, owner: PublicIdentity) -> list[KnownStore]:
+    """Return the positions of the owner in a file. Raises PlanError if there are none, because
+    nothing would then be compared.
+    """
+    of_all = Positions.load(positions).clients
+    known = [each.store for each in of_all if each.signing_key == owner.signing_key]
+    if not known:
+        raise PlanError(
+            f"{positions} has no position that {owner.name!r} signed; ask for the file of a server"
+            " to which this site was connected"
+        )
+    return known
 
 
 def _approvals(store: Path) -> list[dict[str, str]]:

@@ -204,6 +204,12 @@ def test_events_that_no_store_could_have_are_refused_though_signed(site: Site) -
     assert line_at_fault(audit_file(contents, impossible, [], MINE, MADE)) == 3
 
 
+def test_an_approval_is_text_alone(site: Site) -> None:
+    for value in (1, None, [], {}, float("nan")):
+        made = audit_file(site.contents, site.events, [{"by": value}], MINE, MADE)
+        assert line_at_fault(made) == len(site.events) + 2
+
+
 def test_a_history_that_hides_what_its_owner_signed_before_is_found(
     site: Site, other: Site
 ) -> None:
