@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -205,7 +205,8 @@ def test_events_that_no_store_could_have_are_refused_though_signed(site: Site) -
 
 
 def test_an_approval_is_text_alone(site: Site) -> None:
-    for value in (1, None, [], {}, float("nan")):
+    values: list[Any] = [1, None, [], {}, float("nan")]
+    for value in values:
         made = audit_file(site.contents, site.events, [{"by": value}], MINE, MADE)
         assert line_at_fault(made) == len(site.events) + 2
 
