@@ -221,7 +221,8 @@ def write(
 ) -> list[Path]:
     """Write the output folder if there is one, and return the paths of its files.
 
-    Call it before anything is shown, so that a reader who stops loses nothing.
+    Call this function before anything is shown. The files are then written even if the output is
+    closed early, as by a pipe to `head`.
 
     records : records for the picture, with --plot-data.
     more : further files by name. `run_result.FILES` must contain their names.

@@ -112,7 +112,7 @@ class LiveFile:
 
     @property
     def present(self) -> Live | None:
-        """Last content of the file, or None before the first."""
+        """Content that was last written to the file, or None if nothing was written yet."""
         return self._live
 
     def see(self, sight: Sight) -> None:

@@ -1,8 +1,8 @@
 """Metrics of a running client or server, as a page for Prometheus.
 
-The page has what the file of progress has (`live.py`): names, rounds, bytes, times and the clients
-that a run waits for. It has nothing about records. It is off unless its owner asks for it, and a
-failure of the page never stops the run.
+The page shows what the file of progress contains (`live.py`): names, rounds, bytes, times and the
+clients that a run waits for. The page says nothing about records. Without an address there is no
+page, and a failure of the page never stops the run.
 """
 
 import logging
@@ -34,7 +34,7 @@ class Metric(NamedTuple):
 
     name : name without the prefix `fastlloyd_`.
     kind : "gauge" or "counter".
-    help : meaning.
+    help : meaning of the value, as a sentence on the page.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Metric(NamedTuple):
     help: str
 
 
-INFO: Final = Metric("info", "gauge", "Party, run and present step; always 1.")
+INFO: Final = Metric("info", "gauge", "Party, run and current step as labels; always 1.")
 METRICS: Final = (
     Metric("rounds", "gauge", "Rounds in the plan."),
     Metric("rounds_closed", "gauge", "Rounds whose sums are known."),
@@ -51,7 +51,7 @@ METRICS: Final = (
     Metric("sent_bytes_total", "counter", "Bytes that this process sent."),
     Metric("received_bytes_total", "counter", "Bytes that this process received."),
     Metric("began_timestamp_seconds", "gauge", "Start of this process."),
-    Metric("step_timestamp_seconds", "gauge", "Start of the present step."),
+    Metric("step_timestamp_seconds", "gauge", "Start of the current step."),
     Metric("seen_timestamp_seconds", "gauge", "Time of these values."),
     Metric("over", "gauge", "1 after the end of the run in this process, otherwise 0."),
 )
@@ -103,7 +103,8 @@ def _labels(of: dict[str, str]) -> str:
 
 
 def address_of(said: str) -> tuple[str, int]:
-    """Return host and port of an address "[HOST:]PORT". Without a host it is the loopback address.
+    """Return the host and the port of an address "[HOST:]PORT". The default host is the loopback
+    address.
 
     Raises NetworkError for any other text.
     """
@@ -142,18 +143,20 @@ def served(address: tuple[str, int] | None, look: Look) -> Iterator[None]:
 
 
 def _answer(server: Any, has_ended: threading.Event) -> None:
-    """Answer one reader after the other until the end, so that readers use up no files."""
+    """Answer one request after the other until the end. Only one connection is open at a time, so
+    that requests cannot use up the file descriptors of the process.
+    """
     while not has_ended.is_set():
         with suppress(OSError, ValueError):  # the server was closed
             server.handle_request()
 
 
 def _listening(address: tuple[str, int], look: Look) -> Any:
-    """Return a server at the address, or None if it cannot be used."""
+    """Return a server that listens at the address, or None if the address cannot be used."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
     class Page(BaseHTTPRequestHandler):
-        """Answers of the page."""
+        """Handler of requests for the page."""
 
         timeout = _SECONDS
         server_version, sys_version = "fastlloyd", ""
@@ -181,7 +184,9 @@ def _listening(address: tuple[str, int], look: Look) -> Any:
             self.socket.bind(self.server_address)
 
         def handle_error(self, *_: object) -> None:
-            """Do nothing: a reader that has gone is no fault of the run."""
+            """Do nothing, because a program that closes its connection early is no fault of the
+            run.
+            """
 
     try:
         server = PageServer(address, Page)

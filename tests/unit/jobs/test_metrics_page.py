@@ -16,7 +16,7 @@ SIGHT = Sight(
 )  # fmt: skip
 LIVE = Live(sight=SIGHT, began=1.5, since=2.5, written=3.5, steps=(("joining", 1.0),), pid=99)
 SERVER = r"""
-# HELP fastlloyd_info Party, run and present step; always 1.
+# HELP fastlloyd_info Party, run and current step as labels; always 1.
 # TYPE fastlloyd_info gauge
 fastlloyd_info{name="sums",role="server",run_id="00000000000000000000000000000000",step="round 2 of \"7\""} 1
 # HELP fastlloyd_rounds Rounds in the plan.
@@ -40,7 +40,7 @@ fastlloyd_received_bytes_total 20
 # HELP fastlloyd_began_timestamp_seconds Start of this process.
 # TYPE fastlloyd_began_timestamp_seconds gauge
 fastlloyd_began_timestamp_seconds 1
-# HELP fastlloyd_step_timestamp_seconds Start of the present step.
+# HELP fastlloyd_step_timestamp_seconds Start of the current step.
 # TYPE fastlloyd_step_timestamp_seconds gauge
 fastlloyd_step_timestamp_seconds 2
 # HELP fastlloyd_seen_timestamp_seconds Time of these values.

@@ -179,8 +179,8 @@ def _another(given: dict[str, str], faults: list[FieldFault]) -> Markup:
 
 
 def _is_dull(at: int, ladder: list[Rung]) -> bool:
-    """Return whether at least two rows above this one are already expected to be clear, so that it
-    costs more and gains little.
+    """Return whether at least two rows above this one are already expected to be clear. This row
+    then costs more and gains little.
     """
     above = [each for each in ladder[:at] if each.is_clear]
     return len(above) >= 2

@@ -233,8 +233,9 @@ class RunNoted(_Event, frozen=True, tag=19):
 
 
 class DataSetNamed(_Event, frozen=True, tag=30):
-    """Event of a ledger: a data set got this name before it had a run or limit. Or the holder was
-    told that all spellings of the name so far mean this data set.
+    """Event of a ledger about the name of a data set. There are two occasions: a data set was named
+    before it had a run or a limit, or the holder was told that several spellings of the name mean
+    one data set.
     """
 
     dataset: Name
