@@ -15,6 +15,8 @@ FIRST = re.compile(
 )  # a clause or a half sentence, where a noun or a verb belongs
 WORDS = re.compile(r"\b(None where|of which|whom|so many|nobody|whoever)\b", re.IGNORECASE)
 ONLY_SEE = re.compile(r"See `[^`]+`\.")
+ITEM = re.compile(r"^(\w[\w, ]*) : \S", re.MULTILINE)  # description of a parameter
+END = re.compile(r"^(?:Attributes|Returns|Raises)\n-", re.MULTILINE)
 
 
 def _faults(text: str) -> list[str]:
@@ -38,6 +40,14 @@ def _docstrings(path: Path) -> Iterator[tuple[int, str]]:
             yield getattr(node, "lineno", 1), text
 
 
+def _absent(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """Return the names in a function's docstring that are described but are no parameters."""
+    text = END.split(ast.get_docstring(node) or "")[0]
+    named = [name for item in ITEM.findall(text) for name in item.split(", ")]
+    known = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+    return [name for name in named if name not in known]
+
+
 def _room(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0]
 
@@ -54,6 +64,16 @@ FAULTY = [
 def test_docstrings_begin_with_a_noun_or_a_verb_and_name_what_they_mean(room: str) -> None:
     found = [where for of, where in FAULTY if of == room]
     assert not found, "write these anew:\n" + "\n".join(found)
+
+
+def test_docstrings_describe_only_parameters_that_exist() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {node.name}: {', '.join(absent)}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (absent := _absent(node))
+    ]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize(

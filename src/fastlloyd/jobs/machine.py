@@ -173,7 +173,7 @@ def _against(lock: Path) -> Iterator[Finding]:
     ]
     if differing:
         remedy = f"python -m pip install --require-hashes -r {lock}"
-        yield fault("package-not-locked", f"not as {lock} says: {', '.join(differing)}", remedy)
+        yield fault("package-not-locked", f"differing from {lock}: {', '.join(differing)}", remedy)
     else:
         yield fine("locked", f"installed packages have the versions in {lock}")
 

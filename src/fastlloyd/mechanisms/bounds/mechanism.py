@@ -183,7 +183,7 @@ class BoundsMechanism(
         PublicSeed.from_hex(self.public_seed)
         check_grid(self.n_expected, self.count_bits)
         if self.domain.scaling is not Scaling.PER_FEATURE:
-            raise PlanError(f"scaling is {self.domain.scaling.value}; bounds are found per-feature")
+            raise PlanError(f"scaling is {self.domain.scaling.value}; expected per-feature")
         if self.n_features > MAX_FEATURES:
             raise PlanError(
                 f"there are {self.n_features} features; bounds can be found for at most"
