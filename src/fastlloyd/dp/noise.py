@@ -11,15 +11,20 @@ There are two laws:
   scale).
 
 Both laws invert a distribution function F at a uniform number u. The result is the smallest integer
-m with u <= F(m). Only the first 64 bits of u are drawn at first. Polynomials with a proven bound on
-their error (`dp/quantiles.py`) bracket the results for all u that begin with these bits. If both
-ends of the bracket are equal, the result is known. Otherwise F is enclosed between integers
-(`dp/enclosures.py`), and more bits are drawn until every comparison is decided. So the law is
-exact, and the result depends on the bits alone, not on a machine or a library. The proof is
-docs/proofs/sampler.md.
+m with u <= F(m). Polynomials with a proven bound on their error bracket the results for all u that
+begin with the bits that are known. If both ends of the bracket are equal, the result is known.
 
-The few values that need more bits take longer, so the time of a draw reveals something about them.
-Draw before the time of sending depends on it.
+- At scales from 1 to 2^30, 32 or 40 bits are drawn first (`dp/first_bits.py`). They decide all but
+  one draw in 40.
+- Draws that stay open, and all draws at other scales, take 64 bits (`dp/quantiles.py`).
+- For the few draws that stay open even then, F is enclosed between integers (`dp/enclosures.py`),
+  and more bits are drawn until every comparison is decided.
+
+So the law is exact, and the result depends on the bits alone, not on a machine or a library. The
+proof is docs/proofs/sampler.md.
+
+The values that need more bits take longer, and most are far from 0. So the time of drawing reveals
+about how many values need them. Draw before the time of sending depends on it.
 """
 
 import enum
@@ -34,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.dp.enclosures import exponential, normal_cdf
+from fastlloyd.dp.first_bits import LARGEST_SCALES, LEAST_SCALE, cubics_of
 from fastlloyd.dp.quantiles import EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_of
 from fastlloyd.errors import FastLloydError, OverflowRisk
 
@@ -111,7 +117,7 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     """Return `size` independent draws of floor(scale * Z + 1/2), int64 (size,), with Z standard
     normal.
 
-    One bit is the sign. The other 63 bits begin a uniform number p in (0, 1/2), whose quantile is
+    One bit is the sign. The others begin a uniform number p in (0, 1/2), whose quantile is
     at most 0. So tails are as exact as the middle, and only the first cell has an infinite end.
     (The last cell ends at p = 1/2, quantile 0.) A value on the positive side is the negative of one
     on the negative side. The two roundings differ only at halves, which have probability 0.
@@ -122,14 +128,11 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     random source fails.
     """
     scale = _checked(scale)
-    words = _draw_words(size, random_bytes)
-    negative_half, is_positive = words >> np.uint64(1), words & np.uint64(1)
 
     def cdf(m: int, bits: int) -> tuple[int, int]:
         return normal_cdf(Fraction(2 * m + 1, 2) / scale, bits)
 
-    values = _invert(NORMAL, negative_half, scale, 0.5, cdf, random_bytes)
-    return np.where(is_positive, -values, values)
+    return _draw(NORMAL, size, scale, 0.5, cdf, random_bytes)
 
 
 def two_sided_geometric(scale: Fraction, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
@@ -143,12 +146,11 @@ def two_sided_geometric(scale: Fraction, size: int, random_bytes: RandomBytes) -
     Raises the errors of `rounded_gaussian`.
     """
     scale = _checked(scale)
-    words = _draw_words(2 * size, random_bytes)
 
     def cdf(m: int, bits: int) -> tuple[int, int]:
         return exponential(m / scale, bits)
 
-    values = _invert(EXPONENTIAL, words, scale, 0.0, cdf, random_bytes)
+    values = _draw(EXPONENTIAL, 2 * size, scale, 0.0, cdf, random_bytes)
     return values[:size] - values[size:]
 
 
@@ -171,13 +173,72 @@ def _draw_words(size: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
         raise FastLloydError(
             f"the random source returned {len(data)} of {8 * size} bytes; no noise was drawn"
         )
-    words = np.frombuffer(data, dtype="<u8").astype(np.uint64)
+    words = np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False)
     if (
         words[1:] == words[:-1]
     ).any():  # the repetition count test of NIST SP 800-90B; by chance once in 2^64
         raise FastLloydError(
             "the random source returned the same 64 bits twice in a row; no noise was drawn"
         )
+    return words
+
+
+def _draw(
+    law: Law,
+    size: int,
+    scale: Fraction,
+    shift: float,
+    cdf: Callable[[int, int], tuple[int, int]],
+    random_bytes: RandomBytes,
+) -> NDArray[np.int64]:
+    """Return `size` independent draws of ceil(scale * q(u) - shift), int64 (size,), with a random
+    sign if the law is mirrored.
+
+    The number of bytes that are drawn first for each value depends on the scale alone.
+
+    scale : scale of the law.
+    shift : 1/2 for a law that is rounded to nearest, otherwise 0.
+    cdf : function that bounds 2^bits F(m) by two integers, given m and bits.
+    """
+    n_bytes = 8
+    if scale >= LEAST_SCALE:
+        n_bytes = next((n for n, largest in LARGEST_SCALES.items() if scale <= largest), 8)
+    words = _draw_words(-(-size * n_bytes // 8), random_bytes)
+    if n_bytes == 8:
+        return _invert(law, words, scale, shift, cdf, random_bytes)
+    firsts = _first_bits(words, size, n_bytes)
+    values, is_open = cubics_of(law, n_bytes).look(firsts, float(scale), shift)
+    (places,) = is_open.nonzero()
+    if places.size:
+        words = _completed(firsts[places], 8 * n_bytes, law.mirrored, random_bytes)
+        values[places] = _invert(law, words, scale, shift, cdf, random_bytes)
+    return values
+
+
+def _first_bits(words: NDArray[np.uint64], size: int, n_bytes: int) -> NDArray[np.int64]:
+    """Return `size` numbers of 4 or 5 bytes, int64 (size,): 4 bytes of each, then the fifth of
+    each.
+    """
+    data = words.astype("<u8", copy=False).view(np.uint8)
+    firsts = data[: 4 * size].view("<u4").astype(np.int64)
+    if n_bytes == 5:
+        firsts <<= 8
+        firsts |= data[4 * size : 5 * size]
+    return firsts
+
+
+def _completed(
+    firsts: NDArray[np.int64], n_bits: int, mirrored: int, random_bytes: RandomBytes
+) -> NDArray[np.uint64]:
+    """Return words of 64 random bits for numbers of which `n_bits` are known, uint64 (n,).
+
+    New bits follow the known ones. A sign, the last bit of a number, becomes the last of its word.
+    """
+    known = firsts.astype(np.uint64)
+    sign = known & np.uint64(mirrored)
+    words = (_draw_words(known.size, random_bytes) >> np.uint64(n_bits)) << np.uint64(mirrored)
+    words |= (known - sign) << np.uint64(64 - n_bits)
+    words |= sign
     return words
 
 
@@ -191,16 +252,18 @@ def _invert(
 ) -> NDArray[np.int64]:
     """Return the smallest integer m with u <= F(m) for each uniform number u. No u is above F(0).
 
-    Each u begins with the 64 bits of a word, which are known. They bound m by a lower and an upper
+    Each u begins with the bits of a word, which are known. They bound m by a lower and an upper
     integer. If the two are equal, m is known. Otherwise more random bits of u are drawn. A word
     below 2**LOWEST_BIT gives no lower integer.
 
-    words : first bits of each u, uint64.
+    words : first bits of each u, uint64. If the law is mirrored, the last bit is no part of u: 1
+        asks for -m.
     scale : scale of the law.
     shift : 1/2 for a law that is rounded to nearest, otherwise 0.
     cdf : function that bounds 2^bits F(m) by two integers, given m and bits.
     """
-    lowest = np.uint64(1 << LOWEST_BIT)
+    lowest, is_negated = np.uint64(1 << LOWEST_BIT), words & np.uint64(law.mirrored)
+    words = words >> np.uint64(law.mirrored)
     low, high = cells_of(law).brackets(np.maximum(words, lowest), scale, shift)
     values: NDArray[np.int64] = np.minimum(high, 0)
     for i in ((low < values) | (words < lowest)).nonzero()[0].tolist():
@@ -208,7 +271,7 @@ def _invert(
         values[i] = _least_integer(
             partial(u.is_below, cdf), int(low[i]) if words[i] >= lowest else None, int(values[i])
         )
-    return values
+    return np.where(is_negated, -values, values)
 
 
 def _least_integer(holds: Callable[[int], bool], low: int | None, high: int) -> int:

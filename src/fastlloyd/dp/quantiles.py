@@ -23,7 +23,7 @@ Enclosure = Callable[[Fraction, int], tuple[int, int]]
 LOWEST_BIT: Final = 40  # words below 2^40 have no cell; they are one in 2^23, or in 2^24
 _CELL_BITS: Final = 5  # after the leading bit
 _DEGREE: Final = 9
-_COARSE_BITS: Final = 20  # centres z0 are multiples of 2^-20
+COARSE_BITS: Final = 20  # centres z0 are multiples of 2^-20
 _REST: Final = 2.0**-24  # what rounding loses whatever the scale, grid units
 _BLOCK: Final = 8192  # words at a time: what they take stays in the cache
 
@@ -43,6 +43,11 @@ class Law:
     guess: Callable[[float], float]
     slope: tuple[int, int]
     top: int
+
+    @property
+    def mirrored(self) -> int:
+        """Return how many of 64 random bits are a sign: 1 for the lower half of a law."""
+        return 64 - self.top
 
 
 def _normal_guess(u: float) -> float:
@@ -72,6 +77,8 @@ class Cells:
         first power first.
     bound : largest difference between q(u) and its value in float64, for every u that begins with a
         word of the cell.
+    farthest, least_density : no |q(u)| in the cell exceeds the first, no f(q(u)) is below the
+        second.
     """
 
     coarse: NDArray[np.int64]
@@ -80,6 +87,8 @@ class Cells:
     width: NDArray[np.float64]
     coefficients: NDArray[np.float64]
     bound: NDArray[np.float64]
+    farthest: NDArray[np.float64]
+    least_density: NDArray[np.float64]
 
     def brackets(
         self, words: NDArray[np.uint64], scale: Fraction, shift: float
@@ -98,21 +107,44 @@ class Cells:
             ends[:, block] = self._block(words[block], scale, shift)
         return ends
 
-    def _block(self, words: NDArray[np.uint64], scale: Fraction, shift: float) -> NDArray[np.int64]:
+    def approximate(
+        self, words: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return q at numbers that begin with each word, and a bound on the error, float64 (n,)
+        each.
+
+        The bound holds for all u that begin with the word, and for the end of these u. It omits
+        what rounding q itself to float64 loses.
+        """
+        cell = self.cell_of(words)
+        offsets = self.offsets(words, cell)
+        return self.coarse.take(cell) / 2**COARSE_BITS + offsets, self.bound.take(cell)
+
+    def cell_of(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the index of the cell of each word, int64 (n,)."""
         # exponent and first bits
-        leading = words.astype(np.float64).view(np.int64) >> (52 - _CELL_BITS)
-        cell = np.minimum(leading - ((1023 + LOWEST_BIT) << _CELL_BITS), self.coarse.size - 1)
+        leading: NDArray[np.int64] = words.astype(np.float64).view(np.int64) >> (52 - _CELL_BITS)
+        leading -= (1023 + LOWEST_BIT) << _CELL_BITS
+        return np.minimum(leading, self.coarse.size - 1, out=leading)
+
+    def offsets(self, words: NDArray[np.uint64], cell: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return q - z0 in the middle of each word, float64 (n,), z0 the centre of its cell."""
         t = (
             (words - self.centre.take(cell)).view(np.int64) + self.rest.take(cell)
         ) / self.width.take(cell)
+        offset: NDArray[np.float64]
         *lower, offset = self.coefficients.take(cell, axis=1)
         for coefficient in reversed(lower):
             offset = offset * t + coefficient
         offset *= t
-        coarse, unit = self.coarse.take(cell), scale.denominator << _COARSE_BITS
+        return offset
+
+    def _block(self, words: NDArray[np.uint64], scale: Fraction, shift: float) -> NDArray[np.int64]:
+        cell = self.cell_of(words)
+        coarse, unit = self.coarse.take(cell), scale.denominator << COARSE_BITS
         # the scale is whole + part / unit, in units of 2^20
         whole, part = divmod(scale.numerator, unit)
-        value = coarse * (part / unit) + (offset * float(scale) - shift)
+        value = coarse * (part / unit) + (self.offsets(words, cell) * float(scale) - shift)
         error = self.bound.take(cell) * float(scale) + _REST
         ends: NDArray[np.int64] = (
             np.ceil([value - error, value + error]).astype(np.int64) + coarse * whole
@@ -137,7 +169,7 @@ def cells_of(law: Law) -> Cells:
     centres = [
         _centre(law, low + (1 << width)) for width, (_, low) in zip(widths, places, strict=True)
     ]
-    polynomials = _derivatives(law)
+    polynomials = derivatives(law)
     coefficients = [
         _coefficients(polynomials[:-1], width, centre)
         for width, centre in zip(widths, centres, strict=True)
@@ -155,6 +187,8 @@ def cells_of(law: Law) -> Cells:
         width=np.array([2.0**width for width in widths]),
         coefficients=np.array(coefficients).T.copy(),
         bound=np.array(bounds),
+        farthest=np.array([centre.distance for centre in [below, *centres[:-1]]]),
+        least_density=np.array([centre.density / 2**128 for centre in [below, *centres[:-1]]]),
     )
 
 
@@ -173,15 +207,19 @@ class _Centre(NamedTuple):
     def word(self) -> int:
         return self.mass >> 64
 
+    @property
+    def distance(self) -> float:
+        return abs(self.coarse) / 2**COARSE_BITS
+
 
 def _centre(law: Law, word: int) -> _Centre:
-    coarse = round(law.guess(word / 2**64) * 2**_COARSE_BITS)
-    z0 = Fraction(coarse, 2**_COARSE_BITS)
+    coarse = round(law.guess(word / 2**64) * 2**COARSE_BITS)
+    z0 = Fraction(coarse, 2**COARSE_BITS)
     return _Centre(coarse, law.cdf(z0, 128)[0], law.density(z0, 128)[0])
 
 
-def _derivatives(law: Law) -> list[list[int]]:
-    """Return the polynomials P_1 to P_(DEGREE + 1), as coefficients from the constant on.
+def derivatives(law: Law) -> list[list[int]]:
+    """Return the polynomials P_1 to P_10, as coefficients from the constant on.
 
     The n-th derivative of q is P_n(q) / f(q)^n. P_1 = 1 and P_(n + 1) = P_n' - n (f' / f) P_n.
     """
@@ -202,9 +240,9 @@ def _coefficients(polynomials: list[list[int]], width: int, centre: _Centre) -> 
     row = []
     for n, P in enumerate(polynomials, 1):
         value = sum(
-            p * centre.coarse**j << (_COARSE_BITS * (len(P) - 1 - j)) for j, p in enumerate(P)
+            p * centre.coarse**j << (COARSE_BITS * (len(P) - 1 - j)) for j, p in enumerate(P)
         )
-        divisor = (centre.density**n * factorial(n)) << (_COARSE_BITS * (len(P) - 1))
+        divisor = (centre.density**n * factorial(n)) << (COARSE_BITS * (len(P) - 1))
         row.append((value << ((width + 64) * n)) / divisor)
     return row
 
@@ -223,7 +261,7 @@ def _bound(
     reach = max(centre.word - low, end - centre.word) / 2**width  # of |t|
     # every quantile of the cell is above the centre of the cell before; the derivatives are largest
     # and f is least there
-    z, density = abs(before.coarse) / 2**_COARSE_BITS, before.density / 2**128
+    z, density = before.distance, before.density / 2**128
     n = len(coefficients) + 1
     cut_off: float = (
         sum(abs(p) * z**j for j, p in enumerate(P))

@@ -1,0 +1,3 @@
+"""Inner loops of noise compiled by Numba. Only large draws import them, because loading takes
+time.
+"""
