@@ -34,6 +34,7 @@ SCALES = [
     (Fraction(7, 10), 0.005),
     (Fraction(3), 0.02),
     (Fraction(1000, 7), 0.04),
+    (Fraction(2) ** 24, 0.04),
     (Fraction(2) ** 26, 0.04),
     (Fraction(2) ** 36, 0.04),
     (Fraction(2) ** 40, 0.04),

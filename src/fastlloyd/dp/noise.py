@@ -15,7 +15,7 @@ m with u <= F(m). Polynomials with a proven bound on their error bracket the res
 begin with the bits that are known. If both ends of the bracket are equal, the result is known.
 
 - At scales from 1 to 2^30, 32 or 40 bits are drawn first (`dp/first_bits.py`). They decide all but
-  one draw in 40.
+  one draw in 30.
 - Draws that stay open, and all draws at other scales, take 64 bits (`dp/quantiles.py`).
 - For the few draws that stay open even then, F is enclosed between integers (`dp/enclosures.py`),
   and more bits are drawn until every comparison is decided.

@@ -23,7 +23,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fastlloyd.dp import noise
+from fastlloyd.dp.first_bits import LARGEST_SCALES, cubics_of
 from fastlloyd.dp.noise import MAX_SCALE, SystemNoise, rounded_gaussian, two_sided_geometric
+from fastlloyd.dp.quantiles import EXPONENTIAL, NORMAL, Law
 from fastlloyd.errors import FastLloydError, OverflowRisk
 from fastlloyd.testing import SeededNoise
 
@@ -32,14 +34,15 @@ SCALES = [
     Fraction(7, 10),
     Fraction(3),
     Fraction(1000, 7),
+    Fraction(2) ** 24,
     Fraction(2) ** 26,
     Fraction(2) ** 44,
 ]
 BITS = 600
 Sampler = Callable[[Fraction, int, noise.RandomBytes], NDArray[np.int64]]
 RECORDED = {  # SHA-256 of draws from seeded bits
-    "rounded_gaussian": "ee76ae44f98c0b9204c28ca99538a7c54d46bb8b0f9a321e84d7b7a7b295437d",
-    "two_sided_geometric": "59f0fc29a6c8097ca1e2e1f8d0fc4fbfd0c8c9e0432949096fc3350f93545d18",
+    "rounded_gaussian": "97b22bf52a93445bde8f747a7f1567142a502f7ef16e0a07020add54b7725626",
+    "two_sided_geometric": "5d344084d35e7f6bb6bb0dfd5aada97cb66d9bdd76eb6f99ce6f7c68efd8cdf5",
 }
 FULL = 2**63 - 1  # the last prefix of p in (0, 1/2)
 
@@ -55,6 +58,51 @@ class Script:
         assert rest == 0
         taken, self.words = self.words[:count], self.words[count:]
         return b"".join(word.to_bytes(8, "little") for word in taken)
+
+
+class Numbers:
+    """A random source from which a draw takes these 64-bit words, whole or in two pieces, and then
+    the further words.
+
+    The last bit of a word is the sign if the law is mirrored. Two pieces are the first 32 or 40
+    bits, and the rest if those leave a value open.
+    """
+
+    def __init__(
+        self, law: Law, scale: Fraction, words: Sequence[int], further: Sequence[int] = ()
+    ) -> None:
+        self.further, self._pieces = Script(further), [list(words)]
+        n_bytes = next((n for n, most in LARGEST_SCALES.items() if 1 <= scale <= most), 8)
+        if n_bytes < 8:
+            n_left = 64 - 8 * n_bytes
+            known = [word >> law.mirrored for word in words]
+            firsts = [
+                (number >> n_left << law.mirrored) | (word & law.mirrored)
+                for number, word in zip(known, words, strict=True)
+            ]
+            _, is_open = cubics_of(law, n_bytes).look(
+                np.array(firsts), float(scale), law.mirrored / 2
+            )
+            # what is drawn beyond 64 bits is not used: it numbers the words, so that no two are equal
+            rests = [
+                (number % 2**n_left << 8 * n_bytes) | i
+                for i, number in enumerate(known)
+                if is_open[i]
+            ]
+            data = b"".join((first >> 8 * (n_bytes - 4)).to_bytes(4, "little") for first in firsts)
+            data += bytes(first % 256 for first in firsts) if n_bytes == 5 else b""
+            data += bytes(-len(data) % 8)
+            self._pieces = [
+                [int.from_bytes(data[i : i + 8], "little") for i in range(0, len(data), 8)],
+                *([rests] if rests else []),
+            ]
+
+    def __call__(self, size: int) -> bytes:
+        return Script(self._pieces.pop(0))(size) if self._pieces else self.further(size)
+
+    @property
+    def is_used_up(self) -> bool:
+        return not self._pieces and not self.further.words
 
 
 @cache
@@ -104,9 +152,9 @@ def gaussian_from(words: Sequence[int], scale: Fraction, size: int = 1, sign: in
     """Draw from the prefixes (of p) in `words[:size]`, then further bits; all of the words must be
     used up.
     """
-    source = Script([2 * word + sign for word in words[:size]] + list(words[size:]))
+    source = Numbers(NORMAL, scale, [2 * word + sign for word in words[:size]], words[size:])
     drawn = rounded_gaussian(scale, size, source)
-    assert source.words == []
+    assert source.is_used_up
     return [int(value) for value in drawn]
 
 
@@ -114,9 +162,9 @@ def geometric_from(words: Sequence[int], scale: Fraction) -> int:
     """The first geometric number minus the second, whose u is next to 1 and which is therefore
     0.
     """
-    source = Script([words[0], 2**64 - 2, *words[1:]])
+    source = Numbers(EXPONENTIAL, scale, [words[0], 2**64 - 2], words[1:])
     (drawn,) = two_sided_geometric(scale, 1, source).tolist()
-    assert source.words == []
+    assert source.is_used_up
     return int(drawn)
 
 
@@ -125,10 +173,10 @@ def geometric_from(words: Sequence[int], scale: Fraction) -> int:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_gaussian_equals_the_exact_quantile_on_every_coarse_prefix(scale: Fraction) -> None:
-    # 2^9 cells of p, each at its midpoint; the further bits of those that float64 leaves open:
+    # 2^9 cells of p, each next to its midpoint; the further bits of those that float64 leaves open:
     # 1000...
-    words = [(2 * i + 1) << 53 for i in range(2**9)]
-    source = Script([2 * word for word in words] + [2**63] * len(words))
+    words = [((2 * i + 1) << 53) + (i << 24) for i in range(2**9)]
+    source = Numbers(NORMAL, scale, [2 * word for word in words], [2**63] * len(words))
     drawn = rounded_gaussian(scale, len(words), source)
     exact = [exact_gaussian(Fraction(word, 2**64) + Fraction(1, 2**65), scale) for word in words]
     assert drawn.tolist() == exact
@@ -139,7 +187,7 @@ def test_gaussian_cells_hold_as_many_prefixes_as_the_exact_law_says(scale: Fract
     # of n midpoints (i + 1/2) / 2n, those up to F(m) number round(2n F(m)), at every m
     n = 2**12
     words = [(2 * i + 1) << 50 for i in range(n)]
-    drawn = rounded_gaussian(scale, n, Script([2 * word for word in words]))
+    drawn = rounded_gaussian(scale, n, Numbers(NORMAL, scale, [2 * word for word in words]))
     for m in range(int(drawn.min()) - 1, 0):
         assert np.count_nonzero(drawn <= m) == (normal_threshold(m, scale, 14) + 1) // 2
 
@@ -148,18 +196,27 @@ def test_gaussian_cells_hold_as_many_prefixes_as_the_exact_law_says(scale: Fract
 def test_geometric_cells_hold_as_many_prefixes_as_the_exact_law_says(scale: Fraction) -> None:
     n = 2**12
     words = [(2 * i + 1) << 51 for i in range(n)]
-    others = [2**64 - 2 - i for i in range(n)]  # u next to 1: the other geometric number is 0
-    drawn = two_sided_geometric(scale, n, Script(words + others + [2**63] * n))
+    others = [
+        2**64 - 2 - (i << 33) for i in range(n)
+    ]  # u next to 1: the other geometric number is 0
+    source = Numbers(EXPONENTIAL, scale, words + others, [2**63] * n)
+    drawn = two_sided_geometric(scale, n, source)
     for m in range(int(drawn.min()) - 1, 0):
         assert np.count_nonzero(drawn <= m) == (exponential_threshold(m, scale, 13) + 1) // 2
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_sign_bit_mirrors_the_value(scale: Fraction) -> None:
-    words = [1 << i for i in range(30, 63)]
+    words = [1 << i | i << 24 for i in range(30, 63)]
     further = [2**63] * 80
-    left = rounded_gaussian(scale, len(words), Script([2 * word for word in words] + further))
-    right = rounded_gaussian(scale, len(words), Script([2 * word + 1 for word in words] + further))
+    left, right = (
+        rounded_gaussian(
+            scale,
+            len(words),
+            Numbers(NORMAL, scale, [2 * word + sign for word in words], further),
+        )
+        for sign in (0, 1)
+    )
     assert np.array_equal(left, -right)
     assert np.all(left <= 0)
 
@@ -168,7 +225,9 @@ def test_the_sign_bit_mirrors_the_value(scale: Fraction) -> None:
 def test_the_first_cell_of_the_gaussian_is_refined(scale: Fraction) -> None:
     for further in (2**63 + 12345, 1, 2**64 - 1):
         exact = exact_gaussian(Fraction(2 * further + 1, 2**129), scale)
-        assert rounded_gaussian(scale, 1, Script([0, further, 2**63, 2**63])).tolist() == [exact]
+        assert rounded_gaussian(
+            scale, 1, Numbers(NORMAL, scale, [0], [further, 2**63, 2**63])
+        ).tolist() == [exact]
         assert exact <= -9 * scale + 1
 
 
@@ -185,7 +244,7 @@ def test_the_first_cell_of_the_gaussian_may_stay_open_for_long() -> None:
 def test_the_last_cell_of_the_gaussian_is_zero(scale: Fraction) -> None:
     # p in [1/2 - 2^-64, 1/2]: |z| < 2^-62, and scale is at most 2^44
     for sign in (0, 1):
-        drawn = rounded_gaussian(scale, 1, Script([2 * FULL + sign, 2**63]))
+        drawn = rounded_gaussian(scale, 1, Numbers(NORMAL, scale, [2 * FULL + sign], [2**63]))
         assert drawn.tolist() == [0]
 
 
@@ -229,7 +288,7 @@ def test_an_ambiguous_cell_of_the_geometric_is_decided_by_further_bits(
 def test_the_first_cell_of_the_geometric_is_refined(scale: Fraction) -> None:
     for further in (2**63 + 12345, 1, 2**64 - 1):
         exact = exact_geometric(Fraction(2 * further + 1, 2**129), scale)
-        source = Script([0, 2**64 - 2**20, further, 2**63, 2**63, 2**63])
+        source = Numbers(EXPONENTIAL, scale, [0, 2**64 - 2**20], [further, 2**63, 2**63, 2**63])
         drawn = int(two_sided_geometric(scale, 1, source)[0])
         other = exact_geometric(1 - Fraction(2**21 - 1, 2**65), scale)
         assert drawn == exact - other
@@ -242,7 +301,9 @@ def test_gaussian_equals_the_exact_quantile_on_random_bits(
     word: int, further: int, scale: Fraction
 ) -> None:
     exact = exact_gaussian(Fraction(word * 2**64 + further, 2**128) + Fraction(1, 2**129), scale)
-    assert rounded_gaussian(scale, 1, Script([2 * word, further, 2**63])).tolist() == [exact]
+    assert rounded_gaussian(
+        scale, 1, Numbers(NORMAL, scale, [2 * word], [further, 2**63])
+    ).tolist() == [exact]
 
 
 @settings(max_examples=150, deadline=None)
@@ -251,7 +312,8 @@ def test_geometric_equals_the_exact_quantile_on_random_bits(
     word: int, further: int, scale: Fraction
 ) -> None:
     exact = exact_geometric(Fraction(word * 2**64 + further, 2**128) + Fraction(1, 2**129), scale)
-    source = Script([word, 2**64 - 2 if word != 2**64 - 2 else 2**64 - 3, further, 2**63])
+    other = 2**64 - 2 if word != 2**64 - 2 else 2**64 - 3
+    source = Numbers(EXPONENTIAL, scale, [word, other], [further, 2**63])
     assert two_sided_geometric(scale, 1, source).tolist() == [exact]
 
 
@@ -294,7 +356,7 @@ def test_hardly_a_draw_needs_the_distribution_function_at_any_scale(
 def test_what_is_drawn_depends_on_the_bits_alone(draw: Sampler) -> None:
     # recorded; a draw that a library's last digit could change would use up other bits on another
     # machine
-    values = [draw(Fraction(2) ** power, 4000, SeededNoise(7)._bytes) for power in (3, 30, 44)]
+    values = [draw(Fraction(2) ** power, 4000, SeededNoise(7)._bytes) for power in (3, 24, 30, 44)]
     digest = hashlib.sha256(b"".join(value.astype("<i8").tobytes() for value in values)).hexdigest()
     assert digest == RECORDED[draw.__name__]
 
