@@ -109,7 +109,7 @@ audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit*
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/moment_audit_campaign.py tests/statistical/test_moment_audit.py tests/statistical/test_person_audit.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/test_loss_audit.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/coalition_campaign.py
-	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
+	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py tests/unit/dp/test_first_bits.py
 
 campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers, persons, bounds, dealt records, clipping, bytes; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999 PERSONS=9999 RECORDS=9999 PAIRS=999 VECTORS=9999 COMPARISONS=9999` only prints
 	$(INSTALL) $(LOCKED) requirements-fuzz.lock \
