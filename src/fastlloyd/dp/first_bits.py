@@ -6,6 +6,8 @@ interpolate the polynomials of `dp/quantiles.py`. Compiled code and NumPy round 
 the same draws undecided.
 """
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -14,13 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.compiling import is_compiled
-from fastlloyd.dp.quantiles import LOWEST_BIT, Law, cells_of, derivatives
+from fastlloyd.base.notes import note
+from fastlloyd.dp.quantiles import LOWEST_BIT, NORMAL, Law, cells_of, derivatives
 
 CELL_BITS: Final = 7  # after the leading bit
 LEAST_SCALE: Final = 1
 LARGEST_SCALES: Final = {4: 2**24, 5: 2**30}
 """Largest scale at which this number of bytes decides nearly all draws."""
 
+_LOG = logging.getLogger(__name__)
+_DIFFERS: Final = (
+    "the compiled sampler of noise computes other numbers than NumPy on this machine, so it is not"
+    " used; please report this. The noise is right but takes longer"
+)
 _BLOCK: Final = 8192  # draws at a time: what they take stays in the cache
 _STEPS: Final = 2  # of compiled code, in the time of a draw
 _WORTH_CALLING: Final = 4096  # draws: fewer do not repay that the kernel is compiled or loaded
@@ -56,12 +64,33 @@ class Cubics:
         values, is_open = np.empty(firsts.size, dtype=np.int64), np.empty(firsts.size, dtype=bool)
         given = (firsts, self.table, self.start, self.mirrored, scale, shift, values, is_open)
         if firsts.size >= _WORTH_CALLING and is_compiled(_STEPS * firsts.size):
-            from fastlloyd.dp.compiled.first_bits import look
-
-            look(*given)
+            _compiled_look()(*given)
         else:
             _look(*given)
         return values, is_open
+
+
+@cache
+def _compiled_look() -> Callable[..., None]:
+    """Return the compiled `_look`, or `_look` itself if the two differ on known numbers.
+
+    Each machine compiles for its own processor, and a wrong instruction could change the law.
+    """
+    from fastlloyd.dp.compiled.first_bits import look
+
+    cubics, found = cubics_of(NORMAL, 5), []
+    firsts = np.arange(_WORTH_CALLING) * 0x9E3779B97F % 2**40  # spread over all cells
+    firsts >>= np.arange(_WORTH_CALLING) % 32
+    for version in (look, _look):
+        values, is_open = np.empty(firsts.size, dtype=np.int64), np.empty(firsts.size, dtype=bool)
+        version(
+            firsts, cubics.table, cubics.start, 1, float(LARGEST_SCALES[5]), 0.5, values, is_open
+        )
+        found.append(np.where(is_open, 1, values))
+    if np.array_equal(*found):
+        return look
+    note(_LOG, logging.WARNING, _DIFFERS)
+    return _look
 
 
 def _look(

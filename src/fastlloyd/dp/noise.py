@@ -230,7 +230,7 @@ def _first_bits(words: NDArray[np.uint64], size: int, n_bytes: int) -> NDArray[n
 def _completed(
     firsts: NDArray[np.int64], n_bits: int, mirrored: int, random_bytes: RandomBytes
 ) -> NDArray[np.uint64]:
-    """Return words of 64 random bits for numbers of which `n_bits` are known, uint64 (n,).
+    """Return 64 random bits for each number, uint64 (n,). Its first `n_bits` bits are known.
 
     New bits follow the known ones. A sign, the last bit of a number, becomes the last of its word.
     """
@@ -262,7 +262,7 @@ def _invert(
     shift : 1/2 for a law that is rounded to nearest, otherwise 0.
     cdf : function that bounds 2^bits F(m) by two integers, given m and bits.
     """
-    lowest, is_negated = np.uint64(1 << LOWEST_BIT), words & np.uint64(law.mirrored)
+    lowest, signed = np.uint64(1 << LOWEST_BIT), words
     words = words >> np.uint64(law.mirrored)
     low, high = cells_of(law).brackets(np.maximum(words, lowest), scale, shift)
     values: NDArray[np.int64] = np.minimum(high, 0)
@@ -271,7 +271,7 @@ def _invert(
         values[i] = _least_integer(
             partial(u.is_below, cdf), int(low[i]) if words[i] >= lowest else None, int(values[i])
         )
-    return np.where(is_negated, -values, values)
+    return np.where(signed & np.uint64(1), -values, values) if law.mirrored else values
 
 
 def _least_integer(holds: Callable[[int], bool], low: int | None, high: int) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -267,7 +268,31 @@ def test_compiled_code_decides_the_same_values_as_numpy(
 
 def test_compiled_code_is_used_for_many_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(first_bits, "is_compiled", lambda steps: bool(asked.append(steps)))
+
+    def noted(steps: int) -> bool:
+        asked.append(steps)
+        return False
+
+    monkeypatch.setattr(first_bits, "is_compiled", noted)
     for size in (1, 4095, 4096):
         rounded_gaussian(Fraction(8), size, os.urandom)
     assert asked == [2 * 4096]
+
+
+def test_a_compiled_version_that_differs_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("numba", reason="compiled code is not installed: the extra `fast`")
+    from fastlloyd.dp.compiled import first_bits as compiled
+
+    def off_by_one(*given: Any) -> None:
+        first_bits._look(*given)
+        given[-2][given[-1].argmin()] += 1  # one of the values that are decided
+
+    for version, expected in ((first_bits._look, 0), (off_by_one, 1)):
+        first_bits._compiled_look.cache_clear()
+        monkeypatch.setattr(compiled, "look", version)
+        caplog.clear()
+        assert first_bits._compiled_look() is first_bits._look
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * expected
+    first_bits._compiled_look.cache_clear()
