@@ -87,7 +87,7 @@ def _compiled_look() -> Callable[..., None]:
             firsts, cubics.table, cubics.start, 1, float(LARGEST_SCALES[5]), 0.5, values, is_open
         )
         found.append(np.where(is_open, 1, values))
-    if np.array_equal(*found):
+    if np.array_equal(found[0], found[1]):
         return look
     note(_LOG, logging.WARNING, _DIFFERS)
     return _look

@@ -171,10 +171,10 @@ def test_as_many_numbers_have_a_value_as_its_exact_probability_says(
         s = mpmath.mpf(scale.numerator) / scale.denominator
         edges = {}
         for m in range(-1, -20 * int(scale), -1):
-            below = int(mpmath.ldexp(CDFS[law]((m + mpmath.mpf(mirrored) / 2) / s), 32))
-            if below < 2**9 * scale:
+            edge = int(mpmath.ldexp(CDFS[law]((m + mpmath.mpf(mirrored) / 2) / s), 32))
+            if edge < 2**9 * scale:
                 break
-            edges[m] = below
+            edges[m] = edge
     assert len(edges) > 3 * scale
     ms, below = np.array(list(edges)), np.array(list(edges.values()))
     for place, expected in ((below - 2, ms), (below + 2, ms + 1)):
