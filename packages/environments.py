@@ -16,7 +16,7 @@ import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wheels import ROOT, exported, run
 
@@ -108,6 +108,27 @@ def pythons() -> dict[str, str]:
     return found
 
 
+def tried(environment: Environment, interpreter: str, clone: Path, given: Any) -> bool:
+    """Make an environment, try it, and print a line. Return whether the wheels work there.
+
+    interpreter : path of the Python.
+    clone : copy of the clone without the sources of the packages.
+    given : options of the command line.
+    """
+    began = time.monotonic()
+    try:
+        environment.make(interpreter)
+        environment.check(clone, given.tests, notebooks=not given.no_notebooks)
+        outcome, works = "works", True
+    except subprocess.CalledProcessError as error:
+        outcome, works = f"FAILED: {' '.join(map(str, error.cmd))[:300]}", False
+    seconds = time.monotonic() - began
+    print(
+        f"Python {environment.version}, {environment.kind}: {outcome} ({seconds:.0f} s)", flush=True
+    )
+    return works
+
+
 def main() -> None:
     """Try all environments, and print a line for each."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -115,26 +136,22 @@ def main() -> None:
     options.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     options.add_argument("--pythons", nargs="+", help="versions, such as 3.12; default: all")
     options.add_argument("--no-notebooks", action="store_true")
-    given, at_hand, failed = options.parse_args(), pythons(), False
+    given, at_hand, works = options.parse_args(), pythons(), []
     lowest = next(iter(at_hand))
-    for version in given.pythons or at_hand:
-        for kind in given.kinds:
-            if kind == "lowest" and version != lowest:
-                continue
-            with tempfile.TemporaryDirectory(prefix="fastlloyd-") as folder:
-                clone, began = exported(Path(folder)), time.monotonic()
-                for sources in (clone / "src", clone / "lab/src"):
-                    shutil.rmtree(sources)
-                environment = Environment(version, kind, Path(folder) / "environment")
-                try:
-                    environment.make(at_hand[version])
-                    environment.check(clone, given.tests, notebooks=not given.no_notebooks)
-                    outcome = "works"
-                except subprocess.CalledProcessError as error:
-                    outcome, failed = f"FAILED: {' '.join(map(str, error.cmd))[:300]}", True
-                seconds = time.monotonic() - began
-                print(f"Python {version}, {kind}: {outcome} ({seconds:.0f} s)", flush=True)
-    sys.exit(failed)
+    with tempfile.TemporaryDirectory(prefix="fastlloyd-") as name:
+        commit = exported(Path(name))  # once: the last commit may become another meanwhile
+        for sources in (commit / "src", commit / "lab/src"):
+            shutil.rmtree(sources)
+        for version in given.pythons or at_hand:
+            for kind in given.kinds:
+                if kind == "lowest" and version != lowest:
+                    continue
+                folder = Path(name) / f"{version}-{kind}"
+                clone = shutil.copytree(commit, folder / "clone")
+                environment = Environment(version, kind, folder / "environment")
+                works.append(tried(environment, at_hand[version], clone, given))
+                shutil.rmtree(folder)
+    sys.exit(not all(works))
 
 
 if __name__ == "__main__":
