@@ -105,6 +105,17 @@ def test_the_unit_may_listen_below_1024_and_has_no_other_right() -> None:
     assert service["NoNewPrivileges"] == "yes"
 
 
+def test_the_unit_shuts_out_what_the_program_never_asks_for() -> None:
+    service = unit()["Service"]
+    closed = ("Clock", "ControlGroups", "Hostname", "KernelLogs", "KernelModules", "KernelTunables")
+    assert {service[f"Protect{each}"] for each in closed} == {"yes"}
+    assert {service[f"Restrict{each}"] for each in ("Namespaces", "Realtime", "SUIDSGID")} == {
+        "yes"
+    }
+    assert service["SystemCallFilter"] == "@system-service"
+    assert service["UMask"] == "0077"
+
+
 def test_both_run_the_program_where_the_containerfile_installs_it() -> None:
     (environment,) = re.findall(r"python3 -m venv (\S+)", " ".join(of("RUN")))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
