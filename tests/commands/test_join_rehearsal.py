@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from fastlloyd.cli.client_progress import ClientProgress
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.federation.holder import place
 from fastlloyd.federation.traffic import traffic
 from fastlloyd.jobs.live import LiveFile
 from fastlloyd.jobs.watching import RecordsFound
+from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.records.filled import filled
 from fastlloyd.records.recipe.feature import feature_of
 from fastlloyd.records.recipe.here import Here
 from fastlloyd.records.recipe.rows import Using
-from network_processes import DATASET, Site
+from network_processes import DATASET, Site, cleared
 from network_site import here, refused, tree
 from network_site import made as made  # noqa: PLC0414 - a fixture
 from network_site import site as site  # noqa: PLC0414 - a fixture
@@ -79,6 +81,41 @@ def test_the_owner_sees_exact_numbers_on_stdout_alone(site: Site) -> None:
     for words in ("34, and 5 left out", "values of 4 rows", "age: 4 (11.8%)", "dose: 1 (2.9%)"):
         assert words in out
     assert "Warning: 11.8% of the values of 'age' lie outside" in out
+
+
+def test_persons_are_counted_once_and_their_rows_beside(made: Path, tmp_path: Path) -> None:
+    persons = Persons(name="patient", max_clients=2)
+    with cleared(Site.make(made, tmp_path / "site", persons=persons)) as site:
+        rows = [f"{9 * i},1,{i // 3}" for i in range(20)]  # the last eight beyond the bounds
+        (site.folder / "a.csv").write_text("\n".join(["age,dose,patient", *rows]) + "\n")
+        said = found(site, "--unit-column", "patient")
+        exact = said["contribution"]
+        assert (exact["unit"], exact["number"], exact["rows"]) == ("patient", 7, 20)
+        assert (exact["rows_clipped"], exact["clipped"]) == (8, {"age": 8, "dose": 0})
+        (account,) = said["accounts"]
+        assert (account["unit"], account["epsilon_before"]) == ("patient", 0)
+        code, out, _ = here(site, site.join("a", "--dry-run", "--unit-column", "patient"))
+        assert code == 0
+        assert "patients   7" in out
+
+
+def test_values_that_a_recipe_fills_in_are_shown_to_the_owner(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = (
+        feature_of("age", {"bounds": [0, 100], "missing": "middle"}),
+        feature_of("dose", {"bounds": [0, 5], "missing": "drop"}),
+    )
+    domain = Domain.of_recipe(features, scaling=Scaling.PER_FEATURE)
+    monkeypatch.setattr("network_processes.DOMAIN", domain)
+    with cleared(Site.make(made, tmp_path / "site")) as site:
+        rows = ["age,dose", *["50,1"] * 9, *[",1"] * 3, *["7,"] * 2, ","]
+        (site.folder / "a.csv").write_text("\n".join(rows) + "\n")
+        exact = found(site)["contribution"]
+        assert (exact["number"], exact["left_out"], exact["filled"]) == (12, 3, {"age": 3})
+        code, out, _ = here(site, site.join("a", "--dry-run"))
+        assert code == 0
+        assert "filled in  age: 3" in out
 
 
 def test_a_run_says_exact_numbers_on_a_terminal_and_in_no_log(
