@@ -61,6 +61,7 @@ test-pages: $(READY)  ## pages in a real browser: needs Chromium, Firefox and np
 	$(BIN)/python -m pytest -n 0 -m pages tests/pages --ignore=tests/pages/test_site.py
 
 docs: $(READY)  ## the documentation site in build/docs, from docs/, notebooks and docstrings: open build/docs/index.html
+	rm -rf build/docs build/doctrees
 	$(BIN)/python docs/site/assemble.py build/pages
 	$(BIN)/python -m sphinx -W --keep-going -n -q -c docs/site -d build/doctrees build/pages build/docs
 

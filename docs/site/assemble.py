@@ -21,7 +21,7 @@ OF_THE_REPOSITORY = ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG", "CODE_OF
 LINK = re.compile(r"(\]\()([^)#\s]*)(#[^)\s]*)?(\))")
 FENCED = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 LOCAL = re.compile(r"\]\(([^)#:\s]+\.(?:md|ipynb))(?:#[^)]*)?\)")
-TITLES = {"project/README.md": "Install fastlloyd"}  # in the list of pages
+TITLES = {"project/README.md": "fastlloyd at a glance"}  # in the list of pages
 TREE = "\n```{{toctree}}\n:hidden:\n:maxdepth: {depth}\n\n{pages}\n```\n"
 
 

@@ -67,7 +67,15 @@ def _sign(_app: Any, what: str, _name: str, thing: Any, *_: Any) -> tuple[str, s
 
 
 def _short(default: Any) -> Any:
-    return default if isinstance(default, str | int | float | None) else _Default
+    is_short = isinstance(default, str | int | float | None) or default is inspect.Parameter.empty
+    return default if is_short else _Long()
+
+
+class _Long:
+    """Default of a parameter that is too long to show."""
+
+    def __repr__(self) -> str:
+        return "..."
 
 
 REACHED = {  # by keyboard and screen readers
@@ -86,7 +94,3 @@ def _label(app: Any, _error: Any) -> None:
         for found, better in REACHED.items():
             text = text.replace(found, better)
         path.write_text(text, encoding="utf-8")
-
-
-class _Default:
-    """Default of a parameter that is too long to show."""

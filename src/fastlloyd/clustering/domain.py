@@ -84,7 +84,7 @@ class Domain(
     scaling : Scaling
         Scaling of original units to the domain.
     fraction_bits : int
-        Q. The half width 1 of the scaled domain is B = 2**q grid units.
+        Number q of fraction bits. The half width 1 of the scaled domain is B = 2**q grid units.
 
     Raises
     ------
