@@ -328,7 +328,8 @@ def least_epsilon(
 
 
 def needed_records(question: PlannedRun, epsilon: float) -> int | None:
-    """Return the smallest number of records with two digits whose verdict is `clear`.
+    """Return the smallest number of records, among numbers of two significant digits, for which the
+    verdict is `clear`.
 
     Returns None if 10**12 records do not suffice.
     """

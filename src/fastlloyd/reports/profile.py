@@ -154,8 +154,8 @@ def _ranks(
     reaches: FloatArray,
     sides: IntArray,
 ) -> FloatArray:
-    """Return how clearly each centre differs, float64 (n_clusters, n_features), 0 for no
-    statement.
+    """Return a number that says how clearly each centre differs from those of the other clusters in
+    each feature, float64 (n_clusters, n_features). It is 0 if there is nothing to say.
     """
     spread = weights @ (contrasts**2 - variances)
     least = LEAST_SPREAD * centres.half_widths

@@ -92,8 +92,8 @@ def template(
 
 
 def _reasons(data: str, columns: Iterable[str], layout: "Layout") -> Iterator[str]:
-    """Yield an error for each column that the template leaves out: the one that a user would get
-    who chooses this column.
+    """Yield the text of an error for each column that the template leaves out. A user who chooses
+    this column would get this error.
 
     For a pipe, nothing is yielded, because it cannot be read again.
     """

@@ -103,7 +103,7 @@ class RunCost(
     distance: Fraction
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """Return the cost of each round under the neighbouring relation `asked`, or None for an
+        """Return the cost of each round under the neighbouring relation `asked`, or None for a
         round whose cost has no bound under it.
         """
         return tuple(None if asked.unit else cost.where(asked) for cost in self.costs)
@@ -137,7 +137,7 @@ class PersonRunCost(RunCost, frozen=True, kw_only=True):
     one_row_each: bool
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """Return the cost of each round under the neighbouring relation `asked`, or None for an
+        """Return the cost of each round under the neighbouring relation `asked`, or None for a
         round whose cost has no bound under it.
         """
         return tuple(self._of(cost, asked) for cost in self.costs)

@@ -34,8 +34,8 @@ def step(
     """Return the state after one step: divide sums of offsets by sizes, shrink the moves, and move.
 
     The sizes in the state add up to the estimated number of records. The divisors need not add up
-    to it. In all features, a move is split into its part along the directions and the rest. Each
-    part is shrunk separately.
+    to it. If the offsets have coordinates in all features, a move is split into its part along the
+    directions and the rest. Each part is shrunk separately.
 
     sums, counts : noisy sums of offsets, and noisy counts.
     in_directions : whether the offsets have coordinates along the directions.
