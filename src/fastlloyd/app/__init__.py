@@ -1,5 +1,6 @@
 """Web app for one user of this machine: pages in the browser that lead to the same jobs as the
 commands.
 
-It reads in this process and spends in child processes, which are the command line itself.
+The app reads files in this process. Runs, which spend epsilon, are child processes that run the
+command line.
 """

@@ -130,7 +130,8 @@ def is_exact() -> bool:
     """Return whether this processor has products of bytes, and the compiler makes them as the proof
     needs them.
 
-    Sums must wrap on their way and come out exact, for bytes of all values.
+    The check is a search with bytes of all values, in which intermediate sums wrap. Its labels must
+    be right.
     """
     with suppress(Exception):  # a compiler without this instruction raises its own errors
         from fastlloyd.clustering.compiled.byte_products import lanes

@@ -1,9 +1,9 @@
 """Nearest centroids of the records that `filter.py` cannot decide, by exact squared distances.
 
 With few features, a doubtful record is compared with all centroids, and 64 doubtful records take as
-long as one. With many features, it is compared only with centroids whose scores show that they may
-be the nearest. Several records are copied before their distances are computed, because a processor
-waits for numbers that it has just written.
+long as one. With many features, the record is compared only with centroids whose scores show that
+they may be the nearest. Several records are copied before their distances are computed, because a
+processor waits for numbers that it has just written.
 """
 
 from typing import Any

@@ -36,8 +36,8 @@ class Axis(NamedTuple):
     def of(cls, view: View, feature: int) -> Self:
         """Return the axis of a feature.
 
-        It contains all intervals of two standard errors with some room. It is at least a twentieth
-        of the bounds, and hardly longer than they.
+        The axis contains all intervals of two standard errors, with some room. Its length is at
+        least a twentieth of the range between the bounds, and hardly more than this range.
         """
         half = float(view.half_widths[feature])
         domain, values = view.mechanism.domain, view.centroids[:, feature]
