@@ -1,4 +1,4 @@
-"""Integers that the first 32 or 40 bits of a uniform number decide, as nearly all do
+"""Values of noise that follow from the first 32 or 40 bits of a uniform number, as nearly all do
 (docs/proofs/sampler.md).
 
 The quantile is a cubic in each of some 3,000 cells, with a proven bound on its error. The cubics

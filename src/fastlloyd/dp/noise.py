@@ -24,7 +24,8 @@ So the law is exact, and the result depends on the bits alone, not on a machine 
 proof is docs/proofs/sampler.md.
 
 The values that need more bits take longer, and most are far from 0. So the time of drawing reveals
-about how many values need them. Draw before the time of sending depends on it.
+about how many values need them. Callers must draw noise early enough that the time of sending does
+not depend on the drawing.
 """
 
 import enum

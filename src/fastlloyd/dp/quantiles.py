@@ -46,7 +46,9 @@ class Law:
 
     @property
     def mirrored(self) -> int:
-        """Return how many of 64 random bits are a sign: 1 for the lower half of a law."""
+        """Return the number of bits, among 64 random bits, that are a sign: 1 if the law is the
+        lower half of a symmetric law, otherwise 0.
+        """
         return 64 - self.top
 
 
@@ -77,8 +79,8 @@ class Cells:
         first power first.
     bound : largest difference between q(u) and its value in float64, for every u that begins with a
         word of the cell.
-    farthest, least_density : no |q(u)| in the cell exceeds the first, no f(q(u)) is below the
-        second.
+    farthest, least_density : in each cell, |q(u)| is at most `farthest`, and f(q(u)) is at least
+        `least_density`.
     """
 
     coarse: NDArray[np.int64]
@@ -113,8 +115,8 @@ class Cells:
         """Return q at numbers that begin with each word, and a bound on the error, float64 (n,)
         each.
 
-        The bound holds for all u that begin with the word, and for the end of these u. It omits
-        what rounding q itself to float64 loses.
+        The bound holds for all u that begin with the word, and for the end of these u. The bound
+        does not include the error of rounding q itself to float64.
         """
         cell = self.cell_of(words)
         offsets = self.offsets(words, cell)
@@ -128,7 +130,9 @@ class Cells:
         return np.minimum(leading, self.coarse.size - 1, out=leading)
 
     def offsets(self, words: NDArray[np.uint64], cell: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return q - z0 in the middle of each word, float64 (n,), z0 the centre of its cell."""
+        """Return q - z0 in the middle of each word, float64 (n,). Here z0 is the centre of the
+        word's cell.
+        """
         t = (
             (words - self.centre.take(cell)).view(np.int64) + self.rest.take(cell)
         ) / self.width.take(cell)

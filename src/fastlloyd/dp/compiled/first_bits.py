@@ -1,4 +1,6 @@
-"""Integers that the first bits of uniform numbers decide, as `dp/first_bits.py` computes them."""
+"""Values of noise that follow from the first bits of uniform numbers, as `dp/first_bits.py`
+computes them.
+"""
 
 import numpy as np
 from numba import types
