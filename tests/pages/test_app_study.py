@@ -1,5 +1,8 @@
 """A study in the browser: an organisation takes part with two others that use the command line."""
 
+import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,8 +12,10 @@ import pytest
 
 from app_process import App, running
 from fastlloyd.base.sealed_toml import in_groups
+from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.store.events import UnitLimitSet
 from hospital import joining, make_sites, started
 from visits import AXE, SHOTS, Visit, enter, faults_of_access, small_targets, unlabelled
 
@@ -69,6 +74,7 @@ class Member(Visit):
         found = [*small_targets(page), *unlabelled(page)]
         if AXE.is_file():
             found += faults_of_access(page, AXE.read_text())
+        page.emulate_media(color_scheme="light")
         for width in (390, size["width"]):
             page.set_viewport_size({"width": width, "height": size["height"]})
             self.shot(f"study-{name}-{width}-light")
@@ -140,6 +146,74 @@ def up_to_the_rehearsal(visit: Member, sites: Path) -> None:
     page.click("a:has-text('Continue')", timeout=60_000)
     page.wait_for_selector("text=For you only")
     visit.see("Rehearsal")
+
+
+def test_a_study_goes_on_after_app_and_process_were_killed_and_says_what_changed_later(
+    browser: "Browser", app: App, sites: Path, tmp_path: Path
+) -> None:
+    plan = Plan.from_toml((sites / "plan.toml").read_text())
+    others = [started(sites / "server", "serve", "../plan.toml", "--key", "server.identity.toml")]
+    try:
+        visit = Member(browser, app)
+        page = visit.page
+        up_to_the_plan(visit, app, sites, plan)
+        up_to_the_rehearsal(visit, sites)
+        visit.reach("form[action$='start'] button")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("text=Waiting for", timeout=60_000)
+        live = json.loads((sites / "north/north.live.json").read_text())
+        os.kill(live["pid"], signal.SIGKILL)
+        app.kill()
+        page.wait_for_selector("text=The app does not answer")
+        visit.number = 20
+        visit.see("Readmissions 2026")
+        with running(tmp_path) as later:
+            visit = Member(browser, later)
+            page, visit.number = visit.page, 30
+            enter(page, later)
+            visit.see("What would you like to do?")
+            assert page.is_visible("text=you are awaited") or page.is_visible(
+                "text=waiting for you"
+            )
+            page.click("text=Readmissions 2026")
+            visit.see("Readmissions 2026 is waiting")
+            visit.reach("form[action$='go-on'] button")
+            page.keyboard.press("Enter")
+            others += [joining(sites, name, plan.digest.hex()) for name in ("south", "east")]
+            page.wait_for_selector("h1:text-is('Readmissions 2026')", timeout=60_000)
+            page.click("text=See how it ended", timeout=90_000)
+            visit.see("Readmissions 2026: the result")
+            assert len(HoldersLedger(tmp_path / "ledger.store").history().runs) == 1
+            renewed(sites)
+            page.goto(later.address)
+            page.click("text=Take part in a study with others")
+            page.click("text=Use this identity")
+            page.click("text=I have the plan")
+            page.fill("#plan", str(sites / "renewed.toml"))
+            page.fill("#digest", Plan.from_toml((sites / "renewed.toml").read_text()).digest.hex())
+            page.click("button:has-text('Continue')")
+            page.wait_for_selector("text=What is different from the plan that you accepted")
+            visit.see("Readmissions 2026")
+            page.fill("#dataset", "north-2026")
+            page.click("button:has-text('Go on to the approval')")
+            page.wait_for_selector("text=Your ledger would refuse this")
+            visit.see("Readmissions 2026")
+            assert visit.faults == {}
+    finally:
+        for process in others:
+            with suppress(OSError):
+                process.terminate()
+            process.wait(60)
+
+
+def renewed(sites: Path) -> None:
+    """Renew the plan with another time, and set a limit that one more run would exceed."""
+    new = ["plan", "renew", "plan.toml", "--round-timeout", "7200", "--out", "renewed.toml"]
+    assert started(sites, *new).wait(60) == 0
+    persons = Neighbours(NeighboringRelation.ADD_OR_REMOVE_ONE, "patient", 1)
+    limit = UnitLimitSet(dataset="north-2026", epsilon=1.2, delta=1e-5, speaks_of=persons)
+    with HoldersLedger(sites.parent / "ledger.store").opened() as store:
+        store.append([limit])
 
 
 def test_an_organisation_takes_part_in_a_study_by_keyboard_alone_and_is_charged_once(

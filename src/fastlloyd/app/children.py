@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess  # nosec B404 - runs this very program
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -48,6 +49,7 @@ _REQUEST, _VOID, _OUT, _ERR, _RECIPE = (
     "stderr",
     "recipe.toml",
 )
+_NOTE: Final = "Note: "
 _MAX_OUTPUT: Final = 1 << 22
 # Windows has no sessions: there Ctrl-C and the end of the app's console would end the child, too
 _OWN_CONSOLE: Final = int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
@@ -100,6 +102,7 @@ class ChildRuns:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._children = dict[str, subprocess.Popen[bytes]]()
         self._ended = dict[str, RunLook]()  # such a run does not change any more
+        self._starting = threading.Lock()  # of two presses of a button one is first
 
     def path(self, name: str) -> Path:
         """Return the folder of a run. Raises StateError for a text that is no id."""
@@ -118,12 +121,17 @@ class ChildRuns:
 
         Raises OutputError if its files cannot be written, and OSError if no process can be started.
         """
+        with self._starting:
+            self._start(file, secret)
+
+    def _start(self, file: AnyRequest, secret: str | None) -> None:
         folder = self.path(file.run_id)
         folder.mkdir(exist_ok=True, mode=0o700)
         void = folder / _VOID
         if (folder / _REQUEST).exists() or (void.exists() and isinstance(file, FitFile)):
             return
         _emptied(folder)
+        self._children.pop(file.run_id, None)  # an earlier child says nothing about this one
         try:
             file.write(folder / _REQUEST)
         except OutputError:
@@ -144,16 +152,15 @@ class ChildRuns:
         Raises StateError if there is no such run, and OSError if no process can be started.
         """
         folder = self.path(name)
-        if self.look(name).state not in (RunState.PAUSED, RunState.NOT_SPENT):
-            return
-        file, void = _read(folder / _VOID), folder / _VOID
-        _emptied(folder)
-        os.utime(void)  # the child has time to come
-        try:
+        with self._starting:
+            if self.look(name).state not in (RunState.PAUSED, RunState.NOT_SPENT):
+                return
+            file, void = _found(folder)[0], folder / _VOID
+            _emptied(folder)
+            os.utime(void)  # the child has time to come
+            self._children.pop(name, None)  # an earlier child says nothing about this one
             void.rename(folder / _REQUEST)
-        except FileNotFoundError:  # another tab was faster
-            return
-        self._begin(file, secret)
+            self._begin(file, secret)
 
     def stop(self, name: str) -> None:
         """Ask the process of a run to end (SIGTERM), if there is one."""
@@ -214,8 +221,7 @@ class ChildRuns:
             return self._ended[name]
         folder = self.path(name)
         request = folder / _REQUEST
-        is_void = not request.exists()
-        file = _read(folder / _VOID if is_void else request)
+        file, is_void = _found(folder)
         study: StudyLook | None = None
         if not is_void and (_is_alive(request) or self._may_come(file.run_id, request)):
             study = study_of(file) if isinstance(file, JoinFile) else None
@@ -234,7 +240,7 @@ class ChildRuns:
 
     def remove(self, name: str) -> None:
         """Forget a run that has ended. Its result and its entry in the ledger stay."""
-        if self.look(name).state is not RunState.RUNNING:
+        if self.look(name).state not in (RunState.RUNNING, RunState.PAUSED):
             shutil.rmtree(self.path(name), ignore_errors=True)
             self._ended.pop(name, None)
 
@@ -278,7 +284,16 @@ class _Said(NamedTuple):
         for line in out.splitlines():
             with suppress(ValueError):  # the last line may be half
                 lines.append(msgspec.json.decode(line, type=dict[str, Any]))
-        return cls(lines, [line for line in err.splitlines() if line.startswith("Error:")])
+        # the log of a part in a study is JSON, too
+        logged = list[dict[str, Any]]()
+        for line in err.splitlines():
+            with suppress(ValueError):
+                logged.append(msgspec.json.decode(line, type=dict[str, Any]))
+        said = [str(each.get("message", "")) for each in logged]
+        lines += [{"note": text.removeprefix(_NOTE)} for text in said if text.startswith(_NOTE)]
+        warned = [str(each["message"]) for each in logged if each.get("level") == "warning"]
+        errors = [line for line in err.splitlines() if line.startswith("Error:")]
+        return cls(lines, [*errors, *warned[-1:]])
 
     def look(self, state: RunState, file: AnyRequest, study: StudyLook | None) -> RunLook:
         rounds = [line for line in self.lines if "round" in line]
@@ -330,6 +345,18 @@ def _state(file: AnyRequest) -> RunState:
     if is_result(Path(file.out)):
         return RunState.DONE
     return RunState.SPENT if run.counted else RunState.REFUNDED
+
+
+def _found(folder: Path) -> tuple[AnyRequest, bool]:
+    """Return the request in a folder, and whether it is void. Raises StateError.
+
+    A request may be renamed meanwhile, so each name is tried again.
+    """
+    for name in (_REQUEST, _VOID, _REQUEST):
+        if (folder / name).exists():
+            with suppress(StateError):
+                return _read(folder / name), name == _VOID
+    return _read(folder / _VOID), True
 
 
 def _read(path: Path) -> AnyRequest:

@@ -6,16 +6,42 @@ system also refuses a port at which anybody listens on all addresses.
 """
 
 import errno
+import math
 import socket
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 from fastlloyd.errors import NetworkError
 
 _TRIES: Final = 50
+_QUIET_SECONDS: Final = 60.0
 _LOOPBACKS: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _NO_SUCH_ADDRESS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+class Complaints:
+    """Handler of errors that asyncio meets outside a request, such as a flood of connections. They
+    are counted, and one line a minute says the count.
+
+    say : function that prints a line where the app was started.
+    clock : seconds since any moment, for tests.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._say, self._clock = say, clock
+        self._n, self._said = 0, -math.inf
+
+    def __call__(self, _loop: object, _context: object) -> None:
+        """Count an error. Its own message is not shown: it may name paths or peers."""
+        self._n += 1
+        if self._clock() - self._said >= _QUIET_SECONDS:
+            self._said = self._clock()
+            self._say(f"Connections that failed or were too many: {self._n}.")
 
 
 class _TakenError(Exception):

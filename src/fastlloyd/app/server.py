@@ -23,7 +23,7 @@ from fastlloyd.app.door import Door
 from fastlloyd.app.drafts import Drafts
 from fastlloyd.app.errands import Ask, Errands
 from fastlloyd.app.frame import h, page
-from fastlloyd.app.listening import bound
+from fastlloyd.app.listening import Complaints, bound
 from fastlloyd.app.pages import (
     approval,
     bounds,
@@ -93,6 +93,7 @@ _POST: Final[dict[str, Answer]] = {
     "/runs/{name}/remove": start.remove_run,
     "/runs/{name}/go-on": run.go_on,
     "/runs/{name}/stop": run.stop,
+    "/ledger": ledger.take,
     "/study": identity.begin,
     "/study/{name}/identity": identity.take,
     "/study/{name}/make": identity.make,
@@ -199,7 +200,7 @@ def serve(
         opener = state / _OPENER
         try:
             _greet(door, opener, say, with_browser=with_browser)
-            asyncio.run(_run(door, sockets))
+            asyncio.run(_run(door, sockets, say))
         finally:
             opener.unlink(missing_ok=True)
             for each in sockets:
@@ -231,7 +232,8 @@ def _greet(door: Door, opener: Path, say: Say, *, with_browser: bool) -> None:
             webbrowser.open(opener.as_uri())
 
 
-async def _run(door: Door, sockets: list[socket.socket]) -> None:
+async def _run(door: Door, sockets: list[socket.socket], say: Say) -> None:
+    asyncio.get_running_loop().set_exception_handler(Complaints(say))
     config = uvicorn.Config(
         door,
         log_config=None,

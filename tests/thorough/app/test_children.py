@@ -77,6 +77,18 @@ def test_a_run_ends_with_its_result_and_a_new_app_finds_it(tmp_path: Path) -> No
         assert path.stat().st_mode & 0o077 == 0
 
 
+def test_a_run_that_is_stopped_ends_and_is_charged_at_most_once(tmp_path: Path) -> None:
+    runs = ChildRuns(tmp_path / "runs")
+    runs.start(request(tmp_path))
+    runs.stop(RUN)  # the process may not have its lock yet: then nothing is stopped
+    while runs.look(RUN).state is RunState.RUNNING:
+        runs.stop(RUN)
+        threading.Event().wait(0.05)
+    assert ended(runs) in (RunState.NOT_SPENT, RunState.REFUNDED, RunState.SPENT)
+    assert counted(tmp_path) <= 1
+    assert not (tmp_path / "result").exists()
+
+
 def test_a_run_that_is_removed_leaves_its_result_and_its_entry(tmp_path: Path) -> None:
     runs = ChildRuns(tmp_path / "runs")
     runs.start(request(tmp_path))

@@ -23,6 +23,7 @@ pytest.importorskip("starlette", reason="needs the extra app")
 pytest.importorskip("uvicorn", reason="needs the extra app")
 
 from fastlloyd.app.door import CODE_SECONDS, IDLE_SECONDS, Door
+from fastlloyd.app.listening import Complaints
 from fastlloyd.app.peers import is_of_another_user
 
 
@@ -337,3 +338,14 @@ def test_a_connection_is_refused_while_no_table_of_users_can_be_opened(
 
     monkeypatch.setattr(Path, "read_text", fail)
     assert is_of_another_user(("127.0.0.1", 1), ("127.0.0.1", 2))
+
+
+def test_a_flood_of_errors_is_one_line_a_minute_with_its_count() -> None:
+    said, now = list[str](), [0.0]
+    heard = Complaints(said.append, lambda: now[0])
+    for _ in range(1000):
+        heard(None, {"message": "socket.accept() out of system resource /a/path"})
+    assert said == ["Connections that failed or were too many: 1."]
+    now[0] = 61.0
+    heard(None, {})
+    assert said[1:] == ["Connections that failed or were too many: 1001."]

@@ -307,3 +307,22 @@ def test_labels_are_for_their_owner_alone_and_never_in_the_result(guest: Guest) 
     target = guest.site.results / "labels.csv"
     assert "NOT private" in guest.post(f"{run}/labels", target=str(target)).text
     assert target.stat().st_mode & 0o077 == 0
+
+
+def test_a_limit_is_set_before_the_first_run_and_by_no_look_at_the_page(guest: Guest) -> None:
+    guest.get("/ledger")
+    ledger = HoldersLedger(guest.site.ledger or Path())
+    assert not ledger.is_there()
+    page = guest.post("/ledger", dataset="ward-7", epsilon="0", delta="1,5")
+    assert page.faults.keys() == {"is_new", "epsilon", "delta"}
+    given = {"dataset": "ward-7", "is_new": "yes", "epsilon": "1.5", "delta": "1e-6"}
+    page = guest.post("/ledger", **given, unit="patients of mine")
+    assert len(page.summed_up) == 1
+    assert "is set" in guest.post("/ledger", **given).text
+    (limit,) = ledger.history().limits_on("ward-7").values()
+    assert (limit.epsilon, limit.delta) == (1.5, 1e-6)
+    at, page = confirmed(guest, is_new="")
+    guest.post(f"{at}/confirm", **shown(page))
+    while "under way" in guest.get(f"/runs/{at.rpartition('/')[2]}").text:
+        threading.Event().wait(0.1)
+    assert "has runs" in guest.post("/ledger", **given).faults["dataset"]

@@ -64,8 +64,8 @@ def _page(
             ),
             h(
                 "p",
-                "The app keeps this beside the store of your identity, in NAME.approvals.jsonl. It"
-                " is sent to nobody.",
+                "When the run begins, this is kept beside the store of your identity, in"
+                " NAME.approvals.jsonl. It is sent to nobody.",
                 class_="soft",
             ),
             label="Go on to the records",

@@ -1,26 +1,45 @@
 """Ledger of the owner: what was spent on each data set, what is left, and the runs."""
 
 import math
+import os
+import subprocess  # nosec B404 - runs this very program
+import sys
 from datetime import UTC, datetime
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastlloyd.app.frame import elsewhere, h, page
+from fastlloyd.app.answers import FieldFault, number
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import elsewhere, form, h, page, text_field
+from fastlloyd.app.pages.protect import dataset_faults, dataset_fields, is_known
 from fastlloyd.app.site import Site, beside
 from fastlloyd.base.markup import Markup
+from fastlloyd.base.names import same
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
-from fastlloyd.federation.holder import HoldersLedger, place
-from fastlloyd.federation.ledger import Account, accounts, finite
+from fastlloyd.federation.holder import VARIABLE, HoldersLedger, place
+from fastlloyd.federation.ledger import Account, accounts, finite, known_datasets
 from fastlloyd.federation.store.durable import read
 from fastlloyd.federation.store.events import Reservation
 from fastlloyd.reports.accounts import down, meaning
 
 _YEARS = 5
+_SECONDS = 120
+_WRONG = {
+    "epsilon": "Write a number above 0, such as 3.",
+    "delta": "Write a number above 0 and below 1, such as 1e-6.",
+}
 
 
 async def show(site: Site, _request: Request) -> Response:
     """Return the page."""
+    return await _page(site, {})
+
+
+async def _page(
+    site: Site, given: dict[str, Any], faults: tuple[FieldFault, ...] = (), done: str = ""
+) -> Response:
     listed, years = await beside(_read, site)
     rows = [_row(one) for one in listed]
     heads = ("data set", "counted for", "runs", "spent", "limit", "left for one more run")
@@ -46,14 +65,104 @@ async def show(site: Site, _request: Request) -> Response:
             "Every run adds up. A limit keeps all runs on a data set together below a number that"
             " you choose; set it before the first run.",
         ),
+        h("p", done, class_="note", role="status") if done else None,
         table if rows else h("p", "No run has named a data set yet.", class_="note"),
         said,
         [h("h2", "Runs by year"), h("ul", of_years)] if of_years else None,
+        _limiting(sorted({one.dataset for one in listed if not one.runs}), given, faults),
         elsewhere(
             "fastlloyd ledger show\nfastlloyd ledger limit --dataset NAME --epsilon 3 --delta 1e-6"
         ),
+        faults=faults,
         here="/ledger",
     )
+
+
+def _limiting(known: list[str], given: dict[str, Any], faults: tuple[FieldFault, ...]) -> Markup:
+    """Return the form that sets a limit. known : data sets without a run."""
+    fields = [
+        text_field(
+            "epsilon",
+            "Epsilon of all runs together",
+            given.get("epsilon", ""),
+            faults,
+            is_short=True,
+            is_number=True,
+        ),
+        text_field(
+            "delta",
+            "At delta",
+            given.get("delta", ""),
+            faults,
+            hint="At most 1 / (100 times the number of your records), such as 1e-6.",
+            is_short=True,
+        ),
+        text_field(
+            "unit",
+            "What one person is called",
+            given.get("unit", ""),
+            faults,
+            hint="One word, such as patient, if a person can have several rows. Otherwise empty.",
+            is_short=True,
+        ),
+    ]
+    return h(
+        "details",
+        h("summary", "Set a limit before the first run"),
+        form(
+            "/ledger", dataset_fields(known, given, faults), h("div", fields), label="Set the limit"
+        ),
+        open=True if faults else None,
+    )
+
+
+async def take(site: Site, request: Request) -> Response:
+    """Set the limit of a data set that has no run."""
+    form_ = await Form.of(request)
+    given: dict[str, Any] = {
+        each: form_.text(each) for each in ("dataset", "epsilon", "delta", "unit")
+    }
+    given["is_new"] = bool(form_.text("is_new"))
+    history = await beside(lambda: site.history)
+    name, known = str(given["dataset"]), known_datasets(history)
+    faults = dataset_faults(name, known, is_new=given["is_new"])
+    if not faults and same(name) in history.used:
+        said = (
+            "This data set has runs. A limit that is set after the first run bounds less; use the"
+            " command below."
+        )
+        faults.append(FieldFault("dataset", said))
+    for field in ("epsilon", "delta"):
+        value = number(given[field])
+        if value is None or not 0 < value < (1 if field == "delta" else 1e6):
+            faults.append(FieldFault(field, _WRONG[field]))
+    if faults:
+        return await _page(site, given, tuple(faults))
+    fault = await beside(_limit, site, given, is_new=not is_known(name, known))
+    if fault:
+        return await _page(site, given, (FieldFault("", fault),))
+    return await _page(site, {}, done=f"The limit of {name} is set.")
+
+
+def _limit(site: Site, given: dict[str, Any], *, is_new: bool) -> str:
+    """Set a limit by the command line. Return the sentence of a fault, or ""."""
+    command = ["ledger", "limit", "--dataset", given["dataset"], "--epsilon", given["epsilon"]]
+    command += ["--delta", given["delta"], *(["--new"] if is_new else [])]
+    command += ["--unit", given["unit"]] if given["unit"] else []
+    # this very program, with arguments made here
+    done = subprocess.run(  # noqa: S603  # nosec B603
+        [sys.executable, "-P", "-m", "fastlloyd", *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**os.environ, VARIABLE: str(place(site.ledger))},
+        timeout=_SECONDS,
+        check=False,
+        text=True,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    if done.returncode and not lines:
+        return "The limit could not be set; use the command below to see why."
+    return " ".join(f"{line.removeprefix('Error: ')}." for line in lines)
 
 
 def _read(site: Site) -> tuple[list[Account], list[tuple[int, int]]]:

@@ -192,7 +192,7 @@ def dataset_fields(
         text_field(
             "dataset",
             "Name",
-            given["dataset"],
+            given.get("dataset", ""),
             faults,
             hint="Under this name your ledger adds up what all runs on these records spend. Use"
             f" the same name each time. {says}",
@@ -201,7 +201,7 @@ def dataset_fields(
         box(
             "is_new",
             "The name is new, and no run on these records was counted under another name.",
-            is_ticked=given["is_new"],
+            is_ticked=bool(given.get("is_new")),
         ),
         fault_at("is_new", faults),
     )

@@ -53,7 +53,8 @@ _KEPT: Final = (
 _SAID: Final = {
     RunState.NOT_SPENT: "The run ended before it was charged. Nothing was spent.",
     RunState.SPENT: "The run was charged in your ledger and ended before its result. The epsilon"
-    " stays spent, and there is no result: no noise is kept on the disk, so the run cannot go on.",
+    " that the ledger counts stays spent, and there is no result: no noise is kept on the disk, so"
+    " the run cannot go on.",
     RunState.REFUNDED: "The run was charged in your ledger, and ended before any noise was drawn."
     " Its epsilon was given back.",
 }
@@ -109,6 +110,19 @@ def _running(request: Request, look: RunLook, notes: list[Markup]) -> Response:
             " page later.",
         ),
         notes,
+        h(
+            "form",
+            h("button", "Stop the run", class_="second"),
+            h(
+                "span",
+                "It cannot go on: there will be no result. The epsilon of rounds whose noise was"
+                " drawn stays spent; the rest is given back.",
+                class_="soft",
+            ),
+            method="post",
+            action=f"/runs/{name}/stop",
+            class_="acts",
+        ),
     )
 
 

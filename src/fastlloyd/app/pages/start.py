@@ -29,6 +29,7 @@ WORDS = {
     RunState.REFUNDED: "no result, the epsilon was given back",
 }
 SHOWN = 30
+_OPEN = (RunState.RUNNING, RunState.PAUSED)
 
 
 async def show(site: Site, request: Request) -> Response:
@@ -97,10 +98,14 @@ def _runs(site: Site) -> tuple[Markup | None, Markup | None]:
         study = look.study
         cells = [
             h("td", h("a", study.name if study else look.folder.name, href=f"/runs/{name}")),
-            h("td", study.client) if study else None,
-            h("td", time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(began))),
-            h("td", _state(look)),
-            h("td", None if look.state is RunState.RUNNING else _removal(f"/runs/{name}/remove")),
+            h("td", study.client, data_name="you") if study else None,
+            h(
+                "td",
+                time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(began)),
+                data_name="last change",
+            ),
+            h("td", _state(look), data_name="state"),
+            h("td", None if look.state in _OPEN else _removal(f"/runs/{name}/remove")),
         ]
         (studies if study else own).append(h("tr", cells))
     for name, draft in site.studies.recent()[:SHOWN]:
@@ -129,9 +134,9 @@ def _invited(name: str, draft: Answers) -> Markup:
     return h(
         "tr",
         h("td", h("a", title, href=f"/study/{name}/{step}")),
-        h("td", Path(draft.get("key", "")).name.removesuffix(".identity.toml")),
-        h("td", ""),
-        h("td", state),
+        h("td", Path(draft.get("key", "")).name.removesuffix(".identity.toml"), data_name="you"),
+        h("td"),
+        h("td", state, data_name="state"),
         h("td", _removal(f"/study/{name}/remove")),
     )
 
@@ -151,7 +156,7 @@ def _table(heads: tuple[str, ...], rows: list[Markup]) -> Markup | None:
     if not rows:
         return None
     head = h("thead", h("tr", [h("th", name, scope="col") for name in heads], h("td")))
-    return h("div", h("table", head, h("tbody", rows)), class_="scroll")
+    return h("div", h("table", head, h("tbody", rows), class_="cards"), class_="scroll")
 
 
 def _removal(path: str) -> Markup:

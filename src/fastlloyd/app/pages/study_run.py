@@ -11,7 +11,7 @@ from fastlloyd.app.errands import ASKING, OVER
 from fastlloyd.app.frame import elsewhere, h, page
 from fastlloyd.app.run_state import RunState
 from fastlloyd.app.site import Site, id_of
-from fastlloyd.app.studies import StudyLook
+from fastlloyd.app.studies import StudyLook, plan_of
 from fastlloyd.app.watching import answer, followed
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.errors import FastLloydError, StateError
@@ -19,6 +19,7 @@ from fastlloyd.federation.ledger import account
 from fastlloyd.jobs.join_file import JoinFile
 from fastlloyd.jobs.live import Live
 from fastlloyd.reports.accounts import spent
+from fastlloyd.reports.facts import duration
 from fastlloyd.reports.status import ago, clock, utc
 
 GO_ON = "go-on"
@@ -120,7 +121,13 @@ def _bill(look: RunLook, study: StudyLook) -> Markup:
         rows.append(("Data set", look.file.dataset))
     if study.n_exchanges:
         rows.append(
-            ("Charged so far", f"{study.n_charged} of {study.n_exchanges} rounds of this run.")
+            (
+                "Charged so far",
+                (
+                    f"{study.n_charged} of {study.n_exchanges} rounds. All are reserved until"
+                    " the run ends."
+                ),
+            )
         )
     if study.live is not None:
         rows.append(("Steps of this process", _steps(study.live)))
@@ -155,9 +162,14 @@ def _ended(
         if study.is_used and look.state is RunState.PAUSED
         else None,
         h("p", f"Reason: {study.reason}.", class_="warn") if study.reason else None,
-        [h("p", f"Reason: {fault}.", class_="warn") for fault in look.faults],
+        [
+            h("p", f"Reason: {fault.rstrip('.')}.", class_="warn")
+            for fault in look.faults
+            if not study.reason or study.reason not in fault
+        ],
         _notes(look),
         _bill(look, study),
+        _patience(look) if look.state is RunState.PAUSED else None,
         _given_back(site, look, study),
         h("p", "The app does not start it again by itself."),
         h(
@@ -192,6 +204,21 @@ def _ended(
         else None,
         _same(look),
         faults=faults,
+    )
+
+
+def _patience(look: RunLook) -> Markup | None:
+    """Return the time that the others wait, and the command that gives the run up."""
+    if not isinstance(look.file, JoinFile):
+        return None
+    plan = plan_of(look.file.plan)
+    return h(
+        "p",
+        "The plan lets the others wait ",
+        duration(plan.timeouts.round),
+        " for the answer of a round. To give the run up, so that what was not charged becomes free:"
+        " ",
+        h("code", f"fastlloyd ledger release {look.file.store} --run {plan.run_id}"),
     )
 
 

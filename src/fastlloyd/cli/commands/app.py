@@ -3,6 +3,8 @@ machine.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -37,10 +39,28 @@ def app(port: Port = 0, no_browser: NoBrowser = False, ledger: LedgerFile = None
     from fastlloyd.app.server import serve
     from fastlloyd.cli.network import ask_passphrase
 
-    serve(
-        port,
-        None if ledger is None else Path(ledger).absolute(),
-        typer.echo,
-        ask_passphrase if sys.stdin.isatty() else None,
-        with_browser=not no_browser,
-    )
+    with _terminal_as_before():
+        serve(
+            port,
+            None if ledger is None else Path(ledger).absolute(),
+            typer.echo,
+            ask_passphrase if sys.stdin.isatty() else None,
+            with_browser=not no_browser,
+        )
+
+
+@contextmanager
+def _terminal_as_before() -> Iterator[None]:
+    """Run the block, then let the terminal show what is typed again, even if Ctrl-C ended the block
+    while it asked for a passphrase.
+    """
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        yield
+        return
+    import termios
+
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)

@@ -21,6 +21,7 @@ from fastlloyd.app.run_state import RunState
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.holder import HoldersLedger
+from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.store.events import LimitSet
 from fastlloyd.federation.store.lock import Lock
@@ -312,6 +313,29 @@ def test_a_passphrase_goes_from_the_terminal_to_the_child_and_nowhere_else(
     assert (folder / "clinic-d.identity.toml").stat().st_mode & 0o077 == 0
 
 
+def test_an_encrypted_identity_takes_part_with_what_the_terminal_was_told(
+    guest: Guest, site: Site
+) -> None:
+    key = site.folder / "a.identity.toml"
+    PrivateIdentity.load(key).save(key, passphrase=SECRET, replace=True)
+    answers = ["not the passphrase at all", SECRET]
+    guest.site.errands.ask = lambda _: answers.pop(0)
+    at, page = rehearsed(guest, site)  # which asks for nothing
+    assert len(answers) == 2
+    guest.post(f"{at}/start", **shown(page))
+    waited(guest, at)
+    until(lambda: state(guest, site) is RunState.NOT_SPENT)
+    page = guest.get(f"/runs/{run_of(site)}")
+    assert "passphrase" in page.text
+    assert not HoldersLedger(guest.site.ledger or Path()).is_there()
+    guest.post(f"/runs/{run_of(site)}/go-on")
+    until(lambda: process_of(guest, site).is_dir())
+    for name in ("cmdline", "environ"):
+        assert SECRET.encode() not in (process_of(guest, site) / name).read_bytes()
+    for content in (tree(guest.site.results) | tree(site.folder)).values():
+        assert SECRET.encode() not in content
+
+
 @pytest.mark.parametrize(
     ("answers", "fragment"), [(["a" * 20, "b" * 20], "differ"), (["", ""], "no passphrase")]
 )
@@ -335,6 +359,11 @@ def n_awaited(guest: Guest, name: str) -> int:
     """Number of organisations that the study waits for, as its page has it."""
     study = guest.site.runs.look(name).study
     return study.live.sight.n_awaited if study is not None and study.live is not None else 0
+
+
+def process_of(guest: Guest, site: Site) -> Path:
+    """Folder of the child's process, as Linux shows it."""
+    return Path("/proc") / str(guest.site.runs.look(run_of(site)).pid or "none")
 
 
 def state(guest: Guest, site: Site) -> RunState:
@@ -362,7 +391,7 @@ def test_whatever_is_killed_the_study_goes_on_and_is_charged_once(guest: Guest, 
     assert guest.post(f"/runs/{name}/go-on").status == 403
     guest.enter(guest.said[-1].rpartition(" ")[2])
     guest.post(f"/runs/{name}/go-on")
-    guest.post(f"/runs/{name}/go-on")
+    guest.post(f"/runs/{name}/go-on")  # a second press
     until(lambda: guest.site.runs.look(name).pid)
     guest.post(f"/runs/{name}/stop")
     until(lambda: state(guest, site) is RunState.PAUSED)
