@@ -14,8 +14,9 @@ from fastlloyd.mechanisms.lloyd.algorithm import LLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.uncertainty import Status
 from fastlloyd.reports.names import Names
+from fastlloyd.reports.registry import PeopleFacts
 from fastlloyd.reports.run_result import NAMES
-from pages import HEBREW, NASTY, page, random_result, replaced, result_of
+from pages import HEBREW, NASTY, page, random_result, replaced, result_of, statement
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -59,6 +60,9 @@ STATES = {
     "patients": lambda: page(random_result(3, 3, persons=Persons.called("patient"))),
     "names": _named,
     "without noise": _without_noise,
+    "statement": lambda: statement(
+        random_result(3, 3), PeopleFacts(contact=NASTY, security="w" * 99)
+    ),
 }
 
 

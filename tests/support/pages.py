@@ -16,8 +16,12 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.suggestion import Split
 from fastlloyd.mechanisms.uncertainty import Accuracy, Status
 from fastlloyd.reports.page.frame import page_of
+from fastlloyd.reports.page.questions import Sources, statement_page
+from fastlloyd.reports.registry import PeopleFacts
 from fastlloyd.reports.result import Result
+from fastlloyd.reports.run_result import RunResult
 from fastlloyd.reports.stored_files import StoredFiles
+from fastlloyd.reports.stored_statement import sealed_settings
 
 NASTY = '<b onmouseover="x">&amp;"\' and sixty characters of a name'
 HEBREW = "מדידה ראשונה של לחץ דם"
@@ -70,6 +74,13 @@ def random_result(k: int, d: int, **others: Any) -> Result:
 def page(result: Result, more: Mapping[str, bytes] | None = None) -> str:
     """Return the page of a result. `more` has further files."""
     return page_of(StoredFiles(Path("result"), result.files() | dict(more or {}))).decode()
+
+
+def statement(result: RunResult, people: PeopleFacts) -> str:
+    """Return the statement of a result, with these facts of people."""
+    files = StoredFiles(Path("result"), result.files())
+    sources = Sources.of(files, sealed_settings(files), people, None)
+    return statement_page(sources).decode()
 
 
 class Seen(HTMLParser):

@@ -116,6 +116,11 @@ def statement_page(sources: Sources) -> bytes:
         element("h1", breakable(name) if name else title),
         element("ul", element("li", run.words(run.guarantee)), class_="badges"),
         element("p", run.said("questions_lead"), class_="lead"),
+        element(
+            "nav",
+            [element("a", run.said(f"section_{each}"), href=f"#{each}") for each in SECTIONS],
+            aria_label=run.text("on_this_page"),
+        ),
     ]
     for heading, (answers, codes) in SECTIONS.items():
         content.append(element("h2", run.said(f"section_{heading}"), id=heading))

@@ -4,19 +4,18 @@ unanswered.
 
 import datetime as dt
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fastlloyd.errors import DataError
 from fastlloyd.reports.outside import OUTSIDE
-from fastlloyd.reports.page.questions import SECTIONS, Sources, statement_page
+from fastlloyd.reports.page.questions import SECTIONS, Sources
 from fastlloyd.reports.registry import PeopleFacts
 from fastlloyd.reports.run_result import RunResult
 from fastlloyd.reports.stored_files import StoredFiles
 from fastlloyd.reports.stored_statement import sealed_settings
 from fastlloyd.testing import repeatable_noise
-from pages import Seen
+from pages import Seen, statement
 from screens import found
 
 ALL = PeopleFacts(
@@ -36,10 +35,8 @@ def results() -> dict[str, RunResult]:
         return found()
 
 
-def _seen(result: RunResult, people: PeopleFacts, **changes: Any) -> Seen:
-    files = StoredFiles(Path("result"), result.files())
-    sources = Sources.of(files, sealed_settings(files), people, None)
-    return Seen(statement_page(sources._replace(**changes)).decode())
+def _seen(result: RunResult, people: PeopleFacts) -> Seen:
+    return Seen(statement(result, people))
 
 
 def test_every_private_result_answers_under_every_heading_or_says_unanswered(
