@@ -47,6 +47,10 @@ def _without_noise() -> str:
     )
 
 
+def _statement() -> str:
+    return statement(random_result(3, 3), PeopleFacts(contact=NASTY, security="w" * 99))
+
+
 STATES = {
     "one group": lambda: page(random_result(1, 4)),
     "one measurement": lambda: page(random_result(9, 1)),
@@ -60,9 +64,7 @@ STATES = {
     "patients": lambda: page(random_result(3, 3, persons=Persons.called("patient"))),
     "names": _named,
     "without noise": _without_noise,
-    "statement": lambda: statement(
-        random_result(3, 3), PeopleFacts(contact=NASTY, security="w" * 99)
-    ),
+    "statement": _statement,
 }
 
 
