@@ -6,6 +6,7 @@ other error, is a fault.
 """
 
 import functools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,7 @@ from functools import partial
 import fuzz_documents as documents
 from fastlloyd.base.sealed_toml import MAX_BYTES
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError, StateError
+from fastlloyd.federation import audit
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import MAX_EVENTS, SignedPosition
 from fastlloyd.federation.protocol import messages
@@ -35,7 +37,9 @@ from fastlloyd.federation.protocol.messages import (
     Turn,
     Upload,
 )
-from fastlloyd.federation.store import events
+from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.federation.store import Role, events
+from fastlloyd.federation.store.contents import Contents
 from fastlloyd.federation.store.events import (
     ClientJoined,
     ClientLeft,
@@ -50,6 +54,7 @@ from fastlloyd.federation.store.events import (
     PeerSigned,
     RunEnded,
 )
+from fastlloyd.federation.store.history import History
 from fastlloyd.federation.transport.grpc import frames
 from fastlloyd.federation.transport.grpc.frames import (
     Answer,
@@ -66,7 +71,7 @@ from fastlloyd.federation.transport.grpc.frames import (
 )
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
-from fuzz_mutation import Chance, message_pack
+from fuzz_mutation import Chance, in_meaning, message_pack
 from stores import reserved, run_id
 
 MAX_SENTENCE = 1000  # characters of a refusal that goes to a log or to the other party
@@ -315,6 +320,53 @@ def _certificates() -> Target:
     )
 
 
+def _audit_files() -> Target:
+    """Lines that the owner's own key signs, whatever they say."""
+    key, salt, run = Identity.from_private_bytes(b"a" * 32), b"s" * 16, run_id(1)
+    first = events.first_head(Role.CLIENT, key.public, salt)
+    contents = Contents(
+        role=Role.CLIENT,
+        identity=key.public,
+        salt=salt,
+        first_head=first,
+        position=LogPosition(4, first),
+        history=History(Role.CLIENT),
+        seconds=(1, 2, 3, 1 << 33),
+    )
+    recorded: list[Event] = [
+        LimitSet(dataset="patients", epsilon=float("inf"), delta=0.0),
+        reserved(run),
+        ExchangeCharged(run_id=run, number=1),
+        RunEnded(run_id=run, outcome=Outcome.ABORTED, reason="over", released=(2, 3)),
+    ]
+    seed = audit.audit_file(contents, recorded, [{"approved_by": "Dr. A"}], key, 1)
+
+    def read(data: bytes) -> None:
+        found = audit.read_audit(data, key.public, "'a'")
+        assert len(found.heads) == len(found.events) + 1
+
+    def changed(data: bytes, chance: Chance) -> bytes:
+        trees = [json.loads(line[: -audit._HASH_BYTES] + b"}") for line in data.splitlines()]
+        at = chance.rng.randrange(len(trees))
+        trees[at] = in_meaning(trees[at], chance)
+        before, lines = audit._LABEL, list[bytes]()
+        for tree in trees:
+            if tree is trees[-1] and at < len(trees) - 1:
+                tree["signature"] = key.sign(audit._statement(before)).hex()
+            line, before = audit._line(tree, before)
+            lines.append(line)
+        return b"\n".join(lines) + b"\n"
+
+    return Target(
+        seeds=(seed,),
+        read=read,
+        refusal=StateError,
+        in_meaning=changed,
+        max_bytes=8 * KIB,
+        allowance=KIB * KIB,
+    )
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     **{kind.__name__: partial(_message, kind) for kind in _examples()},
     "frames from a client": _client_frames,
@@ -324,6 +376,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "public files": _public_files,
     "private files": _private_files,
     "certificates": _certificates,
+    "audit files": _audit_files,
 }
 """By name; made when they are asked for."""
 
@@ -332,5 +385,6 @@ EXECUTIONS = dict.fromkeys(TARGETS, 1_000_000) | {
     "public files": 50_000,  # signatures are verified
     "private files": 50_000,
     "certificates": 100_000,
+    "audit files": 100_000,
 }
 """How often each is read in a campaign of full size."""
