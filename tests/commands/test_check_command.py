@@ -229,6 +229,16 @@ def test_a_planted_fault_is_named_by_its_code_with_what_to_do(
     assert f"[{code}]" in " ".join(out.split())
 
 
+def test_a_server_needs_no_ledger_but_files_for_its_connections(
+    site: Site, monkeypatch: Patch
+) -> None:
+    command = ("check", PLAN, "--key", f"{SERVER}.identity.toml")
+    code, findings = found(site, *command)
+    assert (code, findings[-1]["code"]) == (0, "files")
+    monkeypatch.setattr("resource.getrlimit", lambda _: (64, 64))
+    assert faults(found(site, *command)[1]) == {"too-few-files"}
+
+
 def test_a_key_that_stays_locked_is_named_and_the_server_is_not_blamed(site: Site) -> None:
     known = PrivateIdentity.load(site.folder / "a.identity.toml")
     known.save(site.folder / "a.identity.toml", passphrase="correct horse", replace=True)  # noqa: S106
@@ -246,7 +256,7 @@ def test_every_fault_is_planted_and_listed() -> None:
     _, _, rest = page.partition("| area | codes |")
     table = rest.partition("\n\n")[0]
     assert set(re.findall(r"`([a-z-]+)`", table)) == codes
-    assert codes - set(PLANTED) == {"server-unreachable", "lock-unreadable"}
+    assert codes - set(PLANTED) == {"server-unreachable", "lock-unreadable", "too-few-files"}
 
 
 def test_locks_that_do_not_exclude_are_none(site: Site, monkeypatch: Patch) -> None:

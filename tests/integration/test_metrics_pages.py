@@ -24,10 +24,12 @@ LIVE = Live(
 )
 
 
-def asked(port: int, path: str = "/metrics", method: str = "GET") -> tuple[int, str, str]:
+def asked(
+    port: int, path: str = "/metrics", method: str = "GET", host: str | None = None
+) -> tuple[int, str, str]:
     """Status, content type and content of an answer."""
     with closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
-        connection.request(method, path)
+        connection.request(method, path, headers={} if host is None else {"Host": host})
         answer = connection.getresponse()
         return answer.status, answer.headers["Content-Type"], answer.read().decode()
 
@@ -42,6 +44,8 @@ def test_the_page_is_served_until_the_end_of_the_run_and_nothing_else_is() -> No
         assert asked(port) == (200, CONTENT_TYPE, page(LIVE))
         assert asked(port, "/")[0] == 404
         assert asked(port, method="POST")[0] == 501
+        assert asked(port, host="evil.example:9464")[0] == 404
+        assert asked(port, host=f"localhost:{port}")[0] == 200
         socket.create_connection(("127.0.0.1", port)).close()  # a reader that says nothing
         assert asked(port)[0] == 200
     with pytest.raises(OSError, match="refused"):
@@ -51,7 +55,7 @@ def test_the_page_is_served_until_the_end_of_the_run_and_nothing_else_is() -> No
 def test_a_reader_that_holds_the_page_does_not_hold_the_end_of_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(metrics, "_SOON", 0.01)
+    monkeypatch.setattr(metrics, "_PATIENCE", 0.01)
     port = free_port()
     with ExitStack() as stack, served(("127.0.0.1", port), lambda: LIVE):
         stack.enter_context(socket.create_connection(("127.0.0.1", port)))

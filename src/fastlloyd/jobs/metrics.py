@@ -21,9 +21,13 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ADDRESS: Final = re.compile(
     r"(?:(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):)?(?P<port>[0-9]{1,5})"
 )
+_LOOPBACKS: Final = (LOOPBACK, "::1", "localhost")
+_NAMES_OF_HERE: Final = (LOOPBACK, "[::1]", "localhost")
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _SECONDS: Final = 5.0  # for one reader to send its request and take the page
-_SOON: Final = 0.5  # between two looks at whether the run has ended
+_SOON: Final = 0.1  # between two looks at whether the run has ended
+_PAUSE: Final = 0.01  # so that a reader, or a lack of files, keeps no core busy
+_PATIENCE: Final = 1.0
 _LOG = logging.getLogger(__name__)
 
 Look = Callable[[], Live | None]
@@ -138,15 +142,15 @@ def served(address: tuple[str, int] | None, look: Look) -> Iterator[None]:
         yield
     finally:
         has_ended.set()
+        thread.join(_PATIENCE)  # a slow reader must not hold up the end of the run
         server.server_close()
-        thread.join(_SOON)  # a slow reader must not hold up the end of the run
 
 
 def _answer(server: Any, has_ended: threading.Event) -> None:
     """Answer one request after the other until the end. Only one connection is open at a time, so
     that requests cannot use up the file descriptors of the process.
     """
-    while not has_ended.is_set():
+    while not has_ended.wait(_PAUSE):
         with suppress(OSError, ValueError):  # the server was closed
             server.handle_request()
 
@@ -155,6 +159,11 @@ def _listening(address: tuple[str, int], look: Look) -> Any:
     """Return a server that listens at the address, or None if the address cannot be used."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
+    # a page of the web that a browser on this machine shows must not read the loopback address
+    # under a name of its own
+    is_here = address[0] in _LOOPBACKS
+    hosts = {f"{name}:{address[1]}" for name in _NAMES_OF_HERE} if is_here else None
+
     class Page(BaseHTTPRequestHandler):
         """Handler of requests for the page."""
 
@@ -162,7 +171,9 @@ def _listening(address: tuple[str, int], look: Look) -> Any:
         server_version, sys_version = "fastlloyd", ""
 
         def do_GET(self) -> None:
-            is_page = self.path == "/metrics"
+            is_page = self.path == "/metrics" and (
+                hosts is None or self.headers.get("Host") in hosts
+            )
             content = page(look()).encode() if is_page else b"see /metrics\n"
             self.send_response(200 if is_page else 404)
             self.send_header("Content-Type", CONTENT_TYPE)

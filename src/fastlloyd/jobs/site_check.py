@@ -25,6 +25,7 @@ from fastlloyd.jobs.client import Endpoint
 from fastlloyd.jobs.live import live_path
 from fastlloyd.jobs.machine import Finding, Level, fault, fine
 from fastlloyd.jobs.parties import check_member, check_server, place_of_store
+from fastlloyd.jobs.server import connections_for
 
 T = TypeVar("T")
 CONNECT_SECONDS: Final = 10.0
@@ -84,6 +85,7 @@ class SiteCheck:
             *_secrets(self._secret_files(stores)),
             *_parties(public, plan, self.key, self.plan),
             *_certificates(public, plan, now),
+            *_open_files(plan if is_server else None),
             *self._connection(plan, public),
         ]
 
@@ -202,6 +204,19 @@ def _parties(
         yield fault("not-in-plan", str(error), "ask for a plan that names your public file")
     else:
         yield fine("party", f"{key} is the identity of {public.name!r} in the plan")
+
+
+def _open_files(plan: Plan | None) -> Iterator[Finding]:
+    """Yield a finding about the open files that a server of this plan needs."""
+    if plan is None:
+        return
+    try:
+        n = connections_for(plan)
+    except FastLloydError as error:
+        remedy = "raise the limit, LimitNOFILE in a unit: docs/how-to/server-as-a-service.md"
+        yield fault("too-few-files", str(error), remedy)
+    else:
+        yield fine("files", f"a server may open {n} connections")
 
 
 def _certificates(
