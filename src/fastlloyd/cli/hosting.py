@@ -182,7 +182,7 @@ class ServerProcess:
 
         as_json : whether messages are JSON.
 
-        Raises typer.Exit if the server was stopped, NetworkError if it failed.
+        Raises typer.Exit if the server was stopped, and NetworkError if the server failed.
         """
 
         async def ended() -> None:

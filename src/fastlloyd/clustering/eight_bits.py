@@ -1,9 +1,9 @@
 """Nearest centroid of every record: bytes propose centroids, and integers decide among them.
 
-A byte copy of a record or centroid loses a length that is known. By the triangle inequality, the
-distance of two copies is then known to tell which centroids cannot be the nearest
-(docs/proofs/eight-bits.md). The exact distances to the others are compared, as far as there are
-several. So labels are those of exact arithmetic (ties: lowest index).
+The copy of a record or centroid in bytes differs from it by a known length. By the triangle
+inequality, distances between copies show which centroids cannot be the nearest
+(docs/proofs/eight-bits.md). If several others are left, their exact distances are compared. So
+labels are those of exact arithmetic (ties: lowest index).
 
 Shapes, public bounds, centroids and the processor decide whether this way is chosen, and records do
 not. A processor with instructions for such products (VNNI) does four to eight of them in the time
@@ -90,7 +90,9 @@ class EightBits:
         return Nearest(self._centroids, float(self._frame[3]), by_feature=False)
 
     def _of_many(self, Z: NDArray[np.int32]) -> Labels:
-        """Return the labels of records with many candidates: by float32, or exactly without it."""
+        """Return the labels of records with many candidates: by float32, or by exact numbers if
+        float32 is not certain.
+        """
         labels = np.empty(len(Z), dtype=np.int32)
         if self._near.is_certain:
             for place, found, _ in self._near.labels(Z, 0, len(Z)):

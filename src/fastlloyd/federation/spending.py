@@ -187,7 +187,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return room if self.slack(epsilon) <= aside else Fraction(0)
 
     def slack(self, epsilon: float) -> float:
-        """Return (1 + e^epsilon) times the sum of tau, rounded up, but at most 1."""
+        """Return (1 + e^epsilon) times the sum of tau (`distance`), rounded up, but at most 1."""
         if self.distance == 0:
             return 0.0
         if not epsilon < _LARGE:

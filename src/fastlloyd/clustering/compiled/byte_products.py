@@ -1,8 +1,8 @@
 """Products of bytes, by the instruction `vpdpbusd` of processors with AVX-512 VNNI or AVX-VNNI.
 
-In each lane of a vector, it multiplies four unsigned bytes by four signed bytes and adds the
-products to an integer of 32 bits. Sums wrap, and do not saturate: they are exact if the result fits
-32 bits. `docs/proofs/eight-bits.md` needs this.
+In each lane of a vector, the instruction multiplies four unsigned bytes by four signed bytes and
+adds the products to an integer of 32 bits. Sums wrap and do not saturate, so they are exact if the
+result fits 32 bits. `docs/proofs/eight-bits.md` needs this.
 """
 
 from collections.abc import Callable
@@ -32,8 +32,8 @@ def intrinsic(function: Callable[..., Any]) -> Any:
 
 @cache
 def lanes() -> int:
-    """Return the number of lanes of the widest vectors that the compiler may use, or 0 if there is
-    no such instruction.
+    """Return the number of lanes of the widest vectors that the compiler may use, or 0 if the
+    processor has no instruction for products of bytes.
     """
     stated = numba.config.CPU_FEATURES  # type: ignore[attr-defined]  # numba sets it
     host: Any = codegen.get_host_cpu_features
@@ -60,18 +60,18 @@ def add_products(
     """Set the lower bounds of the scores of a tile, and lower `best` to the upper bounds.
 
     The score of a record and a centroid is estimated by `factor` times their product, plus
-    `constant`. It is wrong by at most `loss` times `p`, plus `length` times `q`.
+    `constant`. The estimate is wrong by at most `loss` times `p`, plus `length` times `q`.
 
-    All but `width` are addresses and distances in bytes, int64.
+    All parameters but `width` are int64: addresses, and distances between addresses in bytes.
 
     records : unsigned bytes of each record, four of them for each vector of `centroids`.
-    record_bytes : from one record to the next.
+    record_bytes : distance from one record to the next.
     margins : loss and length of each record, float32.
     centroids : signed bytes, four of each centroid of a vector, then the next four.
-    vector_bytes : from one vector of centroids to the next.
-    terms : of each centroid the number to which its products are added, int32, then factor,
-        constant, p and q, float32, with term_bytes from one to the next.
-    bounds : output, float32, with term_bytes from one record to the next.
+    vector_bytes : distance from one vector of centroids to the next.
+    terms : for each centroid, the number to which its products are added, int32, then factor,
+        constant, p and q, float32. These are five rows, `term_bytes` apart.
+    bounds : output, float32. The distance from one record to the next is `term_bytes`.
     best : least upper bounds of each record so far, float32, one vector for each.
     width : tuple whose length is the number of lanes.
     """
@@ -92,7 +92,9 @@ class _Tile:
         self.integers, self.floats = ir.VectorType(_I32, lanes), ir.VectorType(_F32, lanes)
 
     def emit(self, _context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        """Emit the loop over groups of four features, and what follows it."""
+        """Emit the loop over groups of four features, and then the code that computes bounds from
+        the products.
+        """
         a, lda, margins, b, ldb, terms, ldt, out, best, _ = arguments
         first = [load(builder, self.integers, terms, _I64(self.bytes * v)) for v in self.vectors]
         added = self._products(builder, a, lda, b, ldb, first)
@@ -188,7 +190,7 @@ def lowest_bit(_typing: Any, bits: Any) -> Any:
 
 
 def declared(builder: Any, name: str, result: Any, *parameters: Any) -> Any:
-    """Return a function of LLVM."""
+    """Return the LLVM function with this name, after declaring it if the module lacks it."""
     found = builder.module.globals.get(name)
     return found or ir.Function(builder.module, ir.FunctionType(result, parameters), name)
 

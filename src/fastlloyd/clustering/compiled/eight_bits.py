@@ -54,13 +54,13 @@ def pack(
 ) -> float:
     """Convert centroids to bytes, each with a scale of its own.
 
-    Returns a length: what it adds to the loss of a record makes up for all roundings to float32 but
-    those that grow with the record.
+    Returns a length that is added to the loss of each record. The length covers all roundings to
+    float32 except those that grow with the record.
 
     C : centroids, int64 (k, d).
     scale : scale of the bytes of records.
     packed : output, bytes of centroids as `add_products` needs them, (vectors, groups, lanes, 4).
-        All of it is 0 before.
+        All entries must be 0 before the call.
     terms : output, terms of `add_products`, (5, centroids with those that fill up the last panel).
     small : output, the centroids as int32.
     middle : output, a point near the centroids, from which their bytes are taken, (d,).
@@ -128,7 +128,7 @@ def label_rows(
     """Set the labels of the records X[start:] to their nearest centroids.
 
     Returns the number of records whose labels are not set: those with more than `most` candidates,
-    but for the first FEW_RECORDS of them.
+    except the first FEW_RECORDS of these.
 
     centroids : packed, terms, small and middle of `pack`.
     frame : scale, the length that `pack` returned, relative error of sums in float32, and squared
@@ -180,7 +180,8 @@ def _load(
 ) -> tuple[np.float32, np.float32]:
     """Convert a record to bytes.
 
-    Returns the sum of the squares of all that this loses, and the squared distance from `middle`.
+    Returns the sum of the squares of what the bytes lose in each feature, and the record's squared
+    distance from `middle`.
     """
     lost, square, share = np.float32(0), np.float32(0), np.float32(1.0 / scale)
     least, largest = np.float32(-127), np.float32(127)

@@ -190,7 +190,7 @@ def plane_statistics(
     The last column has the counts. The sums are of the records themselves, not of offsets.
 
     XT : records feature by feature, (2, n).
-    centroids : at most 4 centroids, and at most L.
+    centroids : centroids, at most 4 and at most L (`distances.group_size`).
     """
     A, constants, _ = feature_keys(centroids, L)
     totals, found = np.zeros((4, 3)), np.zeros((len(centroids), 3), np.int64)

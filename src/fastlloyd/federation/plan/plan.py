@@ -206,10 +206,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def most_dropouts(self) -> int:
         """Largest `max_dropouts` with which no two different results can be confirmed.
 
-        With it, any two groups of clients that each confirm a result share an honest client, even
-        if colluding clients tell each group something else. Suppose that the groups share only the
-        t colluding clients. Then they have at least 2 (M - D - t) honest clients, but there are
-        only M - t (docs/proofs/quorum.md).
+        With this number, any two groups of clients that each confirm a result share an honest
+        client, even if colluding clients tell each group something else. Suppose that the groups
+        share only the t colluding clients. Then they have at least 2 (M - D - t) honest clients,
+        but there are only M - t (docs/proofs/quorum.md).
         """
         return max(0, (self.n_clients - self.max_colluding - 1) // 2)
 
