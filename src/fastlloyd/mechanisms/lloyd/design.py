@@ -216,8 +216,8 @@ def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Frac
 
     It is the standard deviation of the count noise in the last round, and at least 1. Below it even
     the sign of a count is unreliable, and a division would move the centroid anywhere within the
-    radius. One deviation was chosen among 0, 1/2, 1 and 2 by the loss on iris, s1 and wine, so this
-    setting is tuned to these data sets. In the preset `paper` the number is 0.
+    radius. A threshold of one deviation was chosen among 0, 1/2, 1 and 2 by the loss on iris, s1
+    and wine, so this setting is tuned to these data sets. In the preset `paper` the number is 0.
     """
     if noise is Noise.NONE:
         return Fraction(1)
