@@ -1,5 +1,6 @@
 """Pages of the reference, from the program's own tables: Python, commands, files and codes."""
 
+import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -19,6 +20,23 @@ PYTHON = {
     ),
 }
 """Public names of `fastlloyd`, by page."""
+
+FURTHER = {
+    "Requests (jobs)": (
+        "jobs.fit.FitRequest jobs.fit.PreparedFit jobs.fit.FitOutcome"
+        " jobs.simulate.SimulateRequest jobs.simulate.PreparedSimulation"
+        " jobs.client.ClientRequest jobs.client.PreparedClient"
+    ),
+    "Records and bounds": (
+        "records.read_table records.open_records records.Layout records.bounds.parse_bounds"
+    ),
+    "Mechanisms without an estimator": (
+        "mechanisms.settings.Settings mechanisms.catalogue.design mechanisms.central.cluster"
+        " mechanisms.engines.engine.Engine mechanisms.engines.records.EngineRecords"
+    ),
+    "Privacy": ("dp.gdp.gdp_mu dp.gdp.gdp_epsilon dp.accountant.Accountant dp.noise.SystemNoise"),
+}
+"""Names of other modules that pages and examples use, by page."""
 
 FILES = {
     "privacy.json": "statement: the guarantee, its noise, and everything outside the guarantee",
@@ -51,13 +69,15 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "python", _python()
     for title, names in PYTHON.items():
         yield _file(title), _names(title, names.split())
+    for title, names in FURTHER.items():
+        yield _file(title), _names(title, names.split())
     yield "command-line", _command_line()
     yield "files", _files()
     yield "codes", _codes()
 
 
 def _file(title: str) -> str:
-    return "python-" + re.sub(r"\W+", "-", title.lower())
+    return "python-" + re.sub(r"\W+", "-", title.lower()).strip("-")
 
 
 def _python() -> str:
@@ -73,17 +93,20 @@ def _python() -> str:
         [
             "# Python",
             "",
-            "`import fastlloyd` has these names. They are the public interface; other modules may",
-            "change without notice. `fastlloyd.__version__` is the version.",
+            "`import fastlloyd` has these names. `fastlloyd.__version__` is the version.",
             "",
             "| name | what it is |",
             "|---|---|",
             *rows,
             "",
+            "Pages and examples also use names of other modules, which may change sooner:",
+            "",
+            *(f"- [{title}]({_file(title)}.md)" for title in FURTHER),
+            "",
             "```{toctree}",
             ":hidden:",
             "",
-            *map(_file, PYTHON),
+            *map(_file, (*PYTHON, *FURTHER)),
             "```",
             "",
         ]
@@ -97,8 +120,11 @@ def _summary(thing: Any) -> str:
 def _names(title: str, names: list[str]) -> str:
     lines = [f"# {title}", ""]
     for name in names:
-        kind = "autoclass" if inspect.isclass(getattr(fastlloyd, name)) else "autofunction"
-        lines += [f"## {name}", "", "```{eval-rst}", f".. {kind}:: fastlloyd.{name}", "```", ""]
+        module, _, own = f"fastlloyd.{name}".rpartition(".")
+        thing = getattr(importlib.import_module(module), own)
+        kind = "autoclass" if inspect.isclass(thing) else "autofunction"
+        lines += [f"## {name.rpartition('.')[2]}", ""]
+        lines += ["```{eval-rst}", f".. {kind}:: fastlloyd.{name}", "```", ""]
     return "\n".join(lines)
 
 

@@ -84,7 +84,9 @@ def _wrapped(text: str) -> str:
 MAILS: dict[str, Callable[[str], str]] = {
     "a line was broken in two": _wrapped,
     "its lines begin with >": lambda text: textwrap.indent(text, "> "),
-    "encoded (quoted-printable)": lambda text: quopri.encodestring(text.encode()).decode(),
+    "codes such as =3D, which some mail programs put in (quoted-printable)": lambda text: (
+        quopri.encodestring(text.encode()).decode()
+    ),
     "curly ones": lambda text: text.replace('= "', "= \u201e"),
     "a formatted page": lambda text: f"<html><body>{text}</body></html>",
 }
