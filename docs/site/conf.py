@@ -48,6 +48,7 @@ def setup(app: Any) -> None:
     """Let docstrings be read as they are written, and signatures have no types."""
     app.connect("autodoc-process-docstring", _read)
     app.connect("autodoc-process-signature", _sign)
+    app.connect("autodoc-skip-member", _skip)
     app.connect("build-finished", _label)
 
 
@@ -64,6 +65,11 @@ def _sign(_app: Any, what: str, _name: str, thing: Any, *_: Any) -> tuple[str, s
         for parameter in inspect.signature(thing).parameters.values()
     ]
     return str(inspect.Signature(shown)), ""
+
+
+def _skip(_app: Any, _what: str, _name: str, thing: Any, *_: Any) -> bool | None:
+    """Skip fields of a named tuple, which its docstring describes."""
+    return True if str(thing.__doc__).startswith("Alias for field number") else None
 
 
 def _short(default: Any) -> Any:
