@@ -348,7 +348,8 @@ def _state(file: AnyRequest) -> RunState:
 
 
 def _found(folder: Path) -> tuple[AnyRequest, bool]:
-    """Return the request in a folder, and whether it is void. Raises StateError.
+    """Return the request in a folder, and whether it is void. Raises StateError if there is none,
+    or if it cannot be read.
 
     A request may be renamed meanwhile, so each name is tried again.
     """

@@ -44,7 +44,8 @@ def _watch(event: object) -> None:
 def carry_out(path: Path) -> None:
     """Carry out the request in a file, which this process locks until it ends.
 
-    Raises Problems, StateError, DataError, BudgetError, OutputError or EngineError.
+    Raises StateError if the file cannot be used. Errors of the request, of the fit and of its
+    output pass through.
     """
     lock = Lock(path)
     try:

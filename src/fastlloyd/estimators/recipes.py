@@ -165,12 +165,14 @@ class RawTable:
         self._rows: FrameRecords | None = None
 
     def open(self) -> TableSource:
-        """Return the records that the recipe makes of the table. Raises DataError."""
+        """Return the records that the recipe makes of the table. Raises DataError if the recipe
+        refuses a cell.
+        """
         return self.open_as(self._using.features)
 
     def open_as(self, features: tuple[Feature, ...]) -> TableSource:
         """Return the records, made with `features` in place of the recipe's own features. Raises
-        DataError.
+        DataError as `open` does.
         """
         using = replace(self._using, features=features)
         self._rows = rows = raw_records(self._X, using, self._groups)

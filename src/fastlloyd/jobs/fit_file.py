@@ -20,7 +20,9 @@ class FitFile(RequestFile, frozen=True, kw_only=True, forbid_unknown_fields=True
     recipe: str
 
     def request(self) -> FitRequest[TableSource]:
-        """Return the request. Nothing is read. Raises Problems, PlanError or BudgetError."""
+        """Return the request. Nothing is read. Raises Problems, PlanError or BudgetError if the
+        recipe or an option is not valid.
+        """
         recipe = Recipe.from_toml(self.recipe)
         here = recipe.here
         return FitRequest(

@@ -63,7 +63,8 @@ class JoinFile(RequestFile, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def request(self) -> ClientRequest:
         """Return the request. No record is read.
 
-        Raises Problems, PlanError, BudgetError or IdentityError.
+        Raises PlanError or IdentityError if plan, digest, identity and run id do not belong
+        together. Raises Problems or BudgetError for another field that is not valid.
         """
         plan, member = self.agreed(), self.member
         check_member(member, plan, Path(self.key))

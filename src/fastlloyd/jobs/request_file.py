@@ -55,7 +55,9 @@ class RequestFile(
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return the request in a file of mode 0600 (`read_own`). Raises StateError."""
+        """Return the request in a file of mode 0600. Raises StateError as `read_own` does, or if
+        the file is no such request.
+        """
         content = read_own(path, MAX_BYTES)
         try:
             return msgspec.json.decode(content, type=cls)

@@ -151,7 +151,8 @@ def stated_bounds(bounds: Any, n_features: int | None) -> Domain:
     bounds : a recipe, a text (`BoundsText`), or bounds as in `advise`.
     n_features : number of features, or None if it follows from the bounds.
 
-    Raises DataError or PlanError.
+    Raises DataError or PlanError if the bounds cannot be used, or if they leave the number of
+    features open.
     """
     if isinstance(bounds, Recipe):
         return Domain.of_recipe(bounds.features, scaling=Scaling.PER_FEATURE)

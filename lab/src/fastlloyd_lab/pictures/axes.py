@@ -122,8 +122,9 @@ def logarithmic_marks(low: float, high: float) -> list[float]:
 
 
 def _together(values: list[float]) -> tuple[float, float]:
-    """Return the smallest and the largest value of a group: the largest group of values in which no
-    value is more than `GAP` times the value before it.
+    """Return the ends of the axis: the smallest and the largest value of one group. A group is a
+    run of values in which no value is more than `GAP` times the value before it. The group with the
+    most values is used.
 
     values : ascending values. Values that are not positive are left out if the largest of the
         others is more than `GAP` times the smallest.

@@ -197,7 +197,9 @@ def _parse_wanted(items: "Sequence[str]") -> dict[str, float]:
 
 
 def _domain(recipe: Path | None, bounds: str | None, features: int | None) -> "Domain | None":
-    """Return the bounds of a recipe or of --bounds, or None. Raises PlanError or DataError."""
+    """Return the bounds of a recipe or of --bounds, or None. Raises PlanError or DataError if they
+    cannot be used.
+    """
     from fastlloyd.jobs.choices import BoundsText
     from fastlloyd.reports.advising import stated_bounds
 

@@ -20,8 +20,9 @@ def searched_features(features: Sequence[Feature], keys: Sequence[str]) -> tuple
     """Return the features for a search for the bounds of `keys`. Their bounds are the stated range.
 
     All have weight 1. Bounds are not known yet. So a cell such as "<0.3" that would count as the
-    lower bound counts as 0.3. A missing cell that would be replaced by the middle of the bounds
-    drops the record. If a feature measures the time until a date, that date is searched too.
+    lower bound counts as 0.3. If a missing cell would be replaced by the middle of the bounds, its
+    record is dropped. If a feature measures the time until a date, the result contains the feature
+    of that date, too.
     """
     needed = {*keys, *(each.until for each in features if each.key in keys)}
     return tuple(

@@ -24,7 +24,7 @@ def page_of_bounds(files: StoredFiles, kept: Sequence[str] = ()) -> bytes:
 
     kept : names of the files in the result's folder, if they differ from those in `files`.
 
-    Raises PlanError or DataError.
+    Raises PlanError or DataError if a file is missing or not valid.
     """
     plan = Plan.from_toml(files.document(PLAN), PLAN) if PLAN in files.contents else None
     m = plan.mechanism if plan is not None else _mechanism(files)

@@ -43,7 +43,9 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, files: StoredFiles, mechanism: AnyRun, plan: Plan | None) -> Self:
-        """Return the run of a result with these files and settings. Raises DataError."""
+        """Return the run of a result with these files and settings. Raises DataError if a file is
+        missing or not valid.
+        """
         return cls(
             mechanism=mechanism,
             plan=plan,
