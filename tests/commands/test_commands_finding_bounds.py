@@ -69,7 +69,8 @@ def spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(
     fastlloyd: Command, here: Path
 ) -> None:
-    code, out, err = fastlloyd(*FIT, *RANGE, "--public-seed", "8", "--out", "result")
+    counted = ("--dataset", "visits", "--new-dataset")
+    code, out, err = fastlloyd(*FIT, *RANGE, *counted, "--public-seed", "8", "--out", "result")
     assert code == 0, err
     assert set(err.splitlines()) == {line for line in err.splitlines() if line.startswith("Note: ")}
     said = strict(Path("result/privacy.json").read_text())
@@ -95,7 +96,9 @@ def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(
     assert fastlloyd("assign", "result", "visits.csv", "--out", "labels.csv").code == 0
     assert fastlloyd(*FIT, "--bounds", "result/bounds.toml", "--no-out").code == 0
     assert fastlloyd("result", "result", "--statement").code == 0
-    assert "This took a share of 0.05 of the budget." in Path("result/statement.html").read_text()
+    statement = Path("result/statement.html").read_text()
+    assert "This took a share of 0.05 of the budget." in statement
+    assert "Together they cost epsilon 3 " in statement
 
 
 def test_a_limit_holds_both_stages_or_neither_begins(

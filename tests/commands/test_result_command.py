@@ -129,6 +129,16 @@ def test_a_ledger_is_for_the_statement_alone(fastlloyd: Command, folder: Path) -
     assert not (folder / "statement.html").exists()
 
 
+def test_the_store_of_an_identity_does_not_stand_for_the_ledger(
+    fastlloyd: Command, folder: Path
+) -> None:
+    assert fastlloyd("keygen", "--name", "a").code == 0
+    limit = ("ledger", "limit", "a.identity.toml", "--dataset", "d", "--new")
+    assert fastlloyd(*limit, "--epsilon", "3", "--delta", "1e-6").code == 0
+    refused(fastlloyd("result", "result", "--statement", "--ledger", "a.store"), "one identity")
+    assert not (folder / "statement.html").exists()
+
+
 def test_a_folder_without_a_result_is_refused(fastlloyd: Command, here: Path) -> None:
     refused(fastlloyd("result", "nowhere"), "not a result")
     refused(fastlloyd("result", str(here)), "not a result")

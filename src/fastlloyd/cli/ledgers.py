@@ -16,7 +16,7 @@ from fastlloyd.errors import BudgetError, OutputError, StateError
 from fastlloyd.federation.admission import check_dataset, check_unit_name
 from fastlloyd.federation.holder import HoldersLedger, place
 from fastlloyd.federation.ledger import Account, account, finite, known_datasets, sums_on
-from fastlloyd.federation.store import History, Store, read, store_path
+from fastlloyd.federation.store import History, Role, Store, read, store_path
 from fastlloyd.federation.store.events import Limit, LimitSet, UnitLimitSet
 from fastlloyd.reports import budget
 from fastlloyd.reports.accounts import LedgerTotal, condition, down
@@ -70,11 +70,18 @@ def total_of(file: Path | None, digest: bytes) -> LedgerTotal | None:
     """Return the total of the data set on which a ledger counts the run with this digest, or None
     if no data set, or more than one, has such a run.
 
-    file : ledger or store, or None for the user's own ledger, if there is one.
+    file : ledger, or None for the user's own ledger, if there is one.
+
+    Raises StateError for a store, which does not count what was done without it.
     """
     if file is None and not is_there(None):
         return None
     contents, _ = read(path_of(file))
+    if contents.role is not Role.HOLDER:
+        raise StateError(
+            f"{file} is {contents.role.store}, which knows only the runs of one identity; pass the"
+            " ledger of the records' owner, which counts all runs"
+        )
     history = contents.history
     named = {
         same(run.reserved.dataset)

@@ -180,6 +180,8 @@ def _accounting(sources: Sources) -> list[Answered]:
     spent, limits = list[Fact | str](), list[Fact | str]()
     if total is not None:
         spent.append(Fact.of("answer_counted", day=total.day))
+        if run.plan is not None and not run.plan.simulated:
+            spent.append(Fact.of("answer_counted_at_one"))
         for one in total.accounts:
             spent.append(_spent(one))
             limits += _limit(one)
