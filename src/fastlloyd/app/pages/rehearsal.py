@@ -234,7 +234,7 @@ def _start(name: str, answers: Answers, out: str, faults: tuple[FieldFault, ...]
     )
 
 
-def _request(site: Site, answers: Answers, out: str, *, is_rehearsal: bool) -> JoinFile:
+def request_of(site: Site, answers: Answers, out: str, *, is_rehearsal: bool) -> JoinFile:
     """Return the request that follows from the answers of a draft."""
     plan = plan_of(answers["plan"])
     approval = {key: str(value) for key, value in answers["approval"].items()}
@@ -265,7 +265,7 @@ async def rehearse(site: Site, request: Request) -> Response:
     shown, out = shown_as(answers), _proposed(site, answers)
 
     def work(_secret: str | None) -> Found:
-        file = _request(site, answers, out, is_rehearsal=True)
+        file = request_of(site, answers, out, is_rehearsal=True)
         return {"shown": shown, "ready": _rehearsed(site.studies.folder, name, file)}
 
     site.errands.begin(name, REHEARSAL, work)
@@ -319,7 +319,7 @@ async def take(site: Site, request: Request) -> Response:
     faults = await beside(_faults, site, answers, out)
     if faults:
         return await _page(site, name, answers, out, tuple(faults))
-    file = await beside(_request, site, answers, out, is_rehearsal=False)
+    file = await beside(request_of, site, answers, out, is_rehearsal=False)
 
     questions = await beside(questions_of, answers["key"])
     try:
@@ -364,7 +364,7 @@ def _faults(site: Site, answers: Answers, out: str) -> list[FieldFault]:
     """Return the faults for which the run would be refused. The records are not read."""
     faults = folder_faults(out)
     try:
-        file = _request(site, answers, out, is_rehearsal=False)
+        file = request_of(site, answers, out, is_rehearsal=False)
         file.check_unchanged()
         file.request()
     except FastLloydError as error:

@@ -14,8 +14,8 @@ from fastlloyd.app.site import Site, id_of
 from fastlloyd.app.studies import StudyLook, plan_of
 from fastlloyd.app.watching import answer, followed
 from fastlloyd.base.markup import Child, Markup
+from fastlloyd.base.names import same
 from fastlloyd.errors import FastLloydError, StateError
-from fastlloyd.federation.ledger import account
 from fastlloyd.jobs.join_file import JoinFile
 from fastlloyd.jobs.live import Live
 from fastlloyd.reports.accounts import spent
@@ -119,7 +119,7 @@ def _bill(look: RunLook, study: StudyLook) -> Markup:
     rows: list[tuple[str, Child]] = [("You", study.client)]
     if isinstance(look.file, JoinFile):
         rows.append(("Data set", look.file.dataset))
-    if study.n_exchanges:
+    if study.n_exchanges and look.state is not RunState.SPENT:
         rows.append(
             (
                 "Charged so far",
@@ -234,7 +234,8 @@ def _given_back(site: Site, look: RunLook, study: StudyLook) -> Markup | None:
         f" {n_back} {'was' if n_back == 1 else 'were'} given back."
     )
     try:
-        total = spent(account(site.history, look.file.dataset))
+        of_data = [one for one in site.accounts if same(one.dataset) == same(look.file.dataset)]
+        total = " ".join(map(spent, of_data))
     except FastLloydError as error:
         total = sentence_of(error)
     return h("p", f"{said} {total}")

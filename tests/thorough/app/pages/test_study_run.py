@@ -14,10 +14,12 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra app")
 
 from app_pages import Guest, Page
-from fastlloyd.app.children import ChildRuns
+from fastlloyd.app.children import ChildRuns, RunLook
 from fastlloyd.app.door import IDLE_SECONDS
 from fastlloyd.app.errands import OVER, Errands
+from fastlloyd.app.pages.rehearsal import request_of
 from fastlloyd.app.run_state import RunState
+from fastlloyd.app.studies import StudyLook
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.holder import HoldersLedger
@@ -404,6 +406,28 @@ def test_whatever_is_killed_the_study_goes_on_and_is_charged_once(guest: Guest, 
     assert list(runs) == [bytes.fromhex(name)]
     assert len(approvals_path(store).read_text().splitlines()) == 1
     assert "result" in guest.get("/").text
+
+
+@pytest.mark.parametrize("state", [RunState.SPENT, RunState.NOT_SPENT, RunState.PAUSED])
+def test_an_end_without_a_result_says_what_is_spent_and_what_to_do(
+    guest: Guest, site: Site, state: RunState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at, _ = rehearsed(guest, site)
+    answers = guest.site.studies.load(at.rpartition("/")[2])
+    file = request_of(guest.site, answers, str(site.folder / "out"), is_rehearsal=False)
+    study = StudyLook(
+        state, "Stays", "a", 2, 1, 1, 2, is_awaited=True, reason="c did not answer in round 2"
+    )
+    look = RunLook(state, file, faults=["The run ended: c did not answer in round 2"], study=study)
+    monkeypatch.setattr(ChildRuns, "look", lambda *_: look)
+    text = guest.get(f"/runs/{file.run_id}").text
+    assert text.count("c did not answer in round 2") == 1
+    assert ("1 of 2 rounds were charged" in text) is (state is RunState.SPENT)
+    assert ("renewed plan" in text) is (state is RunState.SPENT)
+    assert ("go-on" in text) is (state is not RunState.SPENT)
+    assert ("The others wait for you" in text) is (state is RunState.PAUSED)
+    assert ("ledger release" in text) is (state is RunState.PAUSED)
+    assert "does not start it again by itself" in text
 
 
 def test_a_request_whose_child_never_came_is_void_and_may_be_given_again(
