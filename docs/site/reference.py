@@ -197,6 +197,8 @@ def _files() -> str:
             "|---|---|",
             *rows,
             "",
+            "`fastlloyd result` writes `statement.html` (`--statement`) and `registry.yaml`",
+            "(`--registry`) if you ask for them: [read a result](../how-to/read-a-result.md).",
             "Later versions read [files of earlier versions](../compatibility.md).",
             "What commands read: [files and bounds](../input.md).",
             "",
