@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,6 +71,18 @@ def repacked(sdist: Path, seconds: int) -> bytes:
     return content.getvalue()
 
 
+def left_out(found: dict[str, bytes]) -> list[str]:
+    """Return the files of the last commit that belong into a wheel and are in none."""
+    packed = {
+        name
+        for wheel, content in found.items()
+        if wheel.endswith(".whl")
+        for name in zipfile.ZipFile(io.BytesIO(content)).namelist()
+    }
+    listed = run("git", "ls-tree", "-r", "--name-only", "HEAD", "src", "lab/src").split()
+    return [path for path in listed if path.partition("src/")[2] not in packed]
+
+
 def main() -> None:
     """Build twice, compare, and write the files."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -86,6 +99,8 @@ def main() -> None:
     different = [name for name, content in found[0].items() if found[1].get(name) != content]
     if different:
         sys.exit(f"Two builds differ in {', '.join(different)}")
+    if missing := left_out(found[0]):
+        sys.exit(f"The wheels lack {', '.join(missing)}")
     out.mkdir(exist_ok=True)
     for old in [*out.glob("fastlloyd*.whl"), *out.glob("fastlloyd*.tar.gz")]:
         old.unlink()
