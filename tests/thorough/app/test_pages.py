@@ -112,6 +112,14 @@ def test_an_empty_cell_and_a_word_have_no_meaning_before_somebody_says_so(guest:
     assert "decimal comma" in page.faults["upper0"]
     page = guest.answer(at, "bounds", missing0="drop", words="k.A.", **ends)
     assert page.faults == {}
+    given = {"usual": ["k.A.", "-", "41,5"], "words": "keine, k.A."}  # boxes are of usual words
+    page = guest.answer(at, "bounds", missing0="drop", **given, **ends)
+    assert page.faults == {}
+    draft = guest.site.drafts.load(at.rpartition("/")[2])
+    assert draft["missing_words"] == ["k.A.", "-", "keine"]
+    page = guest.get(f"{at}/bounds")
+    assert page.text.count("checked") == 2
+    assert 'value="keine"' in page.text
 
 
 def test_an_unexpected_error_shows_its_kind_and_not_its_message(

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from fastlloyd.app.answers import NUMBERS, FieldFault, chosen, decimal, faults_in, number, recipe
 from fastlloyd.app.drafts import Answers
+from fastlloyd.app.empty_words import given_words, split_words, words_field
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import (
     elsewhere,
@@ -22,7 +23,6 @@ from fastlloyd.app.frame import (
 )
 from fastlloyd.app.site import Site, answered, go, id_of, missing_step, steps
 from fastlloyd.base.markup import Markup
-from fastlloyd.base.names import listing, split_list
 from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
 
 _GAPS = (
@@ -121,24 +121,6 @@ def _words(answers: Answers, given: Given, faults: tuple[FieldFault, ...]) -> Ma
     return words_field(chosen(answers), given.get("words", ""), faults)
 
 
-def words_field(used: list[ColumnLook], value: str, faults: tuple[FieldFault, ...]) -> Markup:
-    """Return the field for words that mean an empty cell. used : columns that are read."""
-    found = [each.name for each in used if each.has_words]
-    hint = f" Some cells of {listing(found)} are words." if found else ""
-    return text_field(
-        "words",
-        "Words that mean an empty cell, separated by commas",
-        value,
-        faults,
-        hint=f"Besides an empty cell, NA, NaN, null and ?.{hint}",
-    )
-
-
-def split_words(text: str) -> list[str]:
-    """Return the words of a text in which commas separate words."""
-    return [each.strip() for each in split_list(text) if each.strip()]
-
-
 def _rows_of_a_person(who: str, given: Given, faults: tuple[FieldFault, ...]) -> Markup:
     return radio_fields(
         "rows",
@@ -227,7 +209,7 @@ async def take(site: Site, request: Request) -> Response:
     used = chosen(answers)
     given = {
         f"{field}{at}": form_.text(f"{field}{at}") for at in range(len(used)) for field in _FIELDS
-    } | {"rows": form_.text("rows"), "words": form_.text("words")}
+    } | {"rows": form_.text("rows"), "words": given_words(form_)}
     faults, features = list[FieldFault](), dict[str, Any]()
     if answers.get("unit") == "person" and given["rows"] not in ("mean", "each"):
         faults.append(FieldFault("rows", "Say how the rows of one person are used."))

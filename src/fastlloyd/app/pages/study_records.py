@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from fastlloyd.app.answers import FieldFault, columns
 from fastlloyd.app.drafts import Answers
+from fastlloyd.app.empty_words import given_words, split_words, words_field
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import STUDY, elsewhere, fault_at, form, h, page, select_field
-from fastlloyd.app.pages.bounds import split_words, words_field
 from fastlloyd.app.pages.file import fields, files_in, picked, seen
 from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
 from fastlloyd.app.studies import plan_of
@@ -216,7 +216,7 @@ async def take_columns(site: Site, request: Request) -> Response:
         faults.append(FieldFault("id", "Choose the column that says whose row it is."))
     elif given_id and given_id in names.values():
         faults.append(FieldFault("id", f"{given_id} is used for a feature, too."))
-    found = {"names": names, "id": given_id, "words": given.text("words")}
+    found = {"names": names, "id": given_id, "words": given_words(given)}
     if faults:
         return await _page(site, name, answers, answers | found, tuple(faults))
     site.studies.save(name, answered(answers | found, "records", STUDY))
