@@ -1,4 +1,5 @@
-"""Whole fits and single iterations beside rivals: scikit-learn, its extension by Intel, and faiss.
+"""Whole fits and single iterations beside rivals: scikit-learn, its extension by Intel, faiss and
+SuperKMeans.
 
 `python -m benchmarks.rivals` prints tables and writes them to docs/results/performance.md;
 `--quick` takes a few small shapes and writes nothing. Without .venv-rivals only scikit-learn is
@@ -8,7 +9,7 @@ left.
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from benchmarks.timing import in_turn
 LAB = Path(__file__).parents[1]
 PYTHON = LAB.parent / ".venv-rivals" / "bin" / "python"
 Shape = tuple[int, int, int]
+Maker = Callable[[int, int, int], tuple[Array, Array]]
 SHAPE = "records, clusters, features"
 FITS = [
     (1_000_000, 10, 16), (1_000_000, 2, 2), (1_000_000, 3, 3), (1_000_000, 100, 8),
@@ -36,6 +38,10 @@ KERNELS = [
     (50_000, 1000, 64), (20_000, 10, 784),
     (500_000, 4, 24), (500_000, 10, 32), (50_000, 256, 128), (5_000, 500, 784), (100_000, 32, 64),
     (250_000, 2, 64),
+]  # fmt: skip
+# MomentLloyd beside KMeans, which goes on until it converges
+DEFAULTS = [
+    (1_000_000, 10, 16), (100_000, 10, 8), (10_000, 10, 784), (10_000, 5, 5), (300, 3, 4),
 ]  # fmt: skip
 REPETITIONS = 7
 
@@ -51,6 +57,8 @@ OURS = [Rival("fastlloyd", "float64"), Rival("fastlloyd", "float32")]
 SCIKIT_LEARN = [Rival("scikit-learn", "float64"), Rival("scikit-learn", "float32")]
 INTELEX = [Rival("scikit-learn-intelex", "float64"), Rival("scikit-learn-intelex", "float32")]
 FAISS = [Rival("faiss-cpu", "float32")]
+SUPERKMEANS = [Rival("superkmeans", "float32"), Rival("superkmeans-defaults", "float32")]
+ELSEWHERE = INTELEX + FAISS + SUPERKMEANS  # in .venv-rivals
 
 
 class Found(NamedTuple):
@@ -71,8 +79,18 @@ def main() -> int:
     )
     quick = parser.parse_args().quick
     few = slice(-3, None) if quick else slice(None)
-    fits = measured("fit", FITS[few], OURS, SCIKIT_LEARN + INTELEX + FAISS, threads=2)
-    kernels = measured("kernel", KERNELS[few], OURS[1:], SCIKIT_LEARN + FAISS, threads=1)
+    everyone = SCIKIT_LEARN + INTELEX + FAISS + SUPERKMEANS
+    fits, uniform_fits = (
+        measured("fit", FITS[few], OURS, everyone, threads=2, records=records)
+        for records in (mixture, uniform)
+    )
+    kernels = measured(
+        "kernel", KERNELS[few], OURS[1:], SCIKIT_LEARN + FAISS, threads=1, records=mixture
+    )
+    defaults, uniform_defaults = (
+        measured("defaults", DEFAULTS[few], OURS[1:], SCIKIT_LEARN[1:], threads=2, records=records)
+        for records in (mixture, uniform)
+    )
     versions = [
         line.replace("==", " ")
         for line in (LAB / "requirements-rivals.in").read_text().splitlines()
@@ -81,6 +99,8 @@ def main() -> int:
     where = f"{machine()}; {', '.join(versions) if PYTHON.exists() else 'without .venv-rivals'}."
     for name, content in (
         ("fits", f"{standing(fits)}\n\n{where}\n\n{table(fits)}"),
+        ("uniform", f"{standing(uniform_fits)}\n\n{table(uniform_fits)}"),
+        ("defaults", f"{table(defaults)}\n\nOn uniform records:\n\n{table(uniform_defaults)}"),
         ("kernels", table(kernels)),
     ):
         print(content, end="\n\n")
@@ -90,15 +110,24 @@ def main() -> int:
 
 
 def measured(
-    work: str, shapes: Sequence[Shape], ours: list[Rival], rivals: list[Rival], *, threads: int
+    work: str,
+    shapes: Sequence[Shape],
+    ours: list[Rival],
+    rivals: list[Rival],
+    *,
+    threads: int,
+    records: Maker,
 ) -> list[Found]:
-    """All shapes; of each, ours and every rival that is installed in turn."""
+    """All shapes; of each, ours and every rival that is installed in turn.
+
+    records : what makes the records and centroids of a shape.
+    """
     rivals = [rival for rival in rivals if rival in SCIKIT_LEARN or PYTHON.exists()]
     everyone, found = ours + rivals, []
     with ExitStack() as until:
         folder = Path(until.enter_context(tempfile.TemporaryDirectory()))
         pythons = {
-            rival.library: str(PYTHON) if rival in INTELEX + FAISS else sys.executable
+            rival.library: str(PYTHON) if rival in ELSEWHERE else sys.executable
             for rival in everyone
         }
         sides = {
@@ -106,7 +135,7 @@ def measured(
             for name, python in pythons.items()
         }
         for n, k, d in shapes:
-            for name, array in zip((RECORDS, START), mixture(n, k, d), strict=True):
+            for name, array in zip((RECORDS, START), records(n, k, d), strict=True):
                 np.save(folder / name, array)
             for name, side in sides.items():
                 side.prepare(folder, [rival.dtype for rival in everyone if rival.library == name])
@@ -140,6 +169,13 @@ def mixture(n: int, k: int, d: int) -> tuple[Array, Array]:
     X *= np.float32(0.3)
     X += centres[rng.integers(0, k, n)]
     return X.clip(-1, 1, out=X), rng.uniform(-0.8, 0.8, (k, d))
+
+
+def uniform(n: int, k: int, d: int) -> tuple[Array, Array]:
+    """float32 records without any clusters, and centroids."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, d)).astype(np.float32)
+    return X, rng.uniform(-0.8, 0.8, (k, d))
 
 
 def standing(found: list[Found]) -> str:

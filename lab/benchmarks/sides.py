@@ -66,6 +66,8 @@ def main() -> None:
         )
     warnings.simplefilter("ignore")
     works: dict[str, Work] = {}
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # where a library may print what it likes
     for line in sys.stdin:
         match json.loads(line):
             case [str(folder), list(dtypes)]:
@@ -74,9 +76,9 @@ def main() -> None:
                 for dtype in dtypes:
                     works[dtype] = make(np.load(Path(folder) / RECORDS).astype(dtype), C)
                 np.save(Path(folder) / START, C)
-                print("null", flush=True)
+                print("null", file=answers, flush=True)
             case [dtype, times]:
-                print(json.dumps(spent(works[dtype], times)), flush=True)
+                print(json.dumps(spent(works[dtype], times)), file=answers, flush=True)
 
 
 def _processor() -> str:
@@ -160,6 +162,46 @@ def faiss_fit(X: Array, C: Array) -> Work:
     return fit
 
 
+def superkmeans_fit(X: Array, C: Array) -> Work:
+    """As many iterations over all records in its most exact setting, from centroids of its own, and
+    labels.
+    """
+    return _superkmeans(
+        X, C, iters=T, tol=0.0, hierarchical=False, sampling_fraction=1.0,
+        max_points_per_cluster=len(X), early_termination=False,
+    )  # fmt: skip
+
+
+def superkmeans_defaults(X: Array, C: Array) -> Work:
+    """The same with its own defaults: 10 iterations at most, on some of the records."""
+    return _superkmeans(X, C)
+
+
+def _superkmeans(X: Array, C: Array, **settings: Any) -> Work:
+    module, shape = importlib.import_module("superkmeans"), (len(C), X.shape[1])
+    threads = int(os.environ["OMP_NUM_THREADS"])
+
+    def fit() -> object:
+        model = module.SuperKMeans(*shape, n_threads=threads, **settings)
+        return model.assign_training_points(X, model.train(X))
+
+    return fit
+
+
+def moment_lloyd_defaults(X: Array, C: Array) -> Work:
+    """MomentLloyd with its own defaults."""
+    from fastlloyd import MomentLloyd
+
+    model = MomentLloyd(len(C), epsilon=1.0, bounds=(-1.0, 1.0), n_records=len(X), random_state=0)
+    return lambda: model.fit(X)
+
+
+def kmeans_defaults(X: Array, C: Array) -> Work:
+    """KMeans with its own defaults: k-means++, until it converges."""
+    kmeans = importlib.import_module("sklearn.cluster").KMeans
+    return lambda: kmeans(len(C), random_state=0).fit(X)
+
+
 def faiss_kernel(X: Array, C: Array) -> Work:
     """The nearest centroids, no sums."""
     index = importlib.import_module("faiss").IndexFlatL2(X.shape[1])
@@ -172,6 +214,10 @@ WORKS = {
     ("fit", "scikit-learn"): kmeans_fit("sklearn.cluster"),
     ("fit", "scikit-learn-intelex"): kmeans_fit("sklearnex.cluster"),
     ("fit", "faiss-cpu"): faiss_fit,
+    ("fit", "superkmeans"): superkmeans_fit,
+    ("fit", "superkmeans-defaults"): superkmeans_defaults,
+    ("defaults", "fastlloyd"): moment_lloyd_defaults,
+    ("defaults", "scikit-learn"): kmeans_defaults,
     ("kernel", "fastlloyd"): fastlloyd_kernel,
     ("kernel", "scikit-learn"): scikit_learn_kernel,
     ("kernel", "faiss-cpu"): faiss_kernel,
