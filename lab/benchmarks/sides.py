@@ -121,14 +121,15 @@ def fastlloyd_kernel(X: Array, C: Array) -> Work:
 
 
 def kmeans_fit(module: str) -> Maker:
-    """As many iterations of a class with scikit-learn's interface, and its labels."""
+    """As many iterations of a class with scikit-learn's interface, or fewer until it converges, and
+    its labels.
+    """
 
     def fit(X: Array, C: Array) -> Work:
         kmeans = importlib.import_module(module).KMeans
         model = kmeans(
             len(C), init=C.astype(X.dtype), n_init=1, max_iter=T, tol=0, algorithm="lloyd"
         )
-        assert model.fit(X).n_iter_ == T, f"{module} converged before {T} iterations"
         return lambda: model.fit(X)
 
     return fit
