@@ -46,6 +46,7 @@ NOTHING_TO_TYPE = {
     "how-to/fingerprints.md",
     "how-to/firewalls-and-proxies.md",
     "how-to/install.md",
+    "how-to/logs.md",
     "how-to/number-of-clusters.md",
     "how-to/operate-a-site.md",
     "how-to/prepare-a-study.md",
