@@ -15,7 +15,7 @@ from fastlloyd.cli.client_progress import ClientProgress, of_passes
 from fastlloyd.cli.network_options import HostOptions
 from fastlloyd.federation.ledger import Account, finite
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.traffic import traffic
+from fastlloyd.federation.traffic import traffic, upload_bytes
 from fastlloyd.jobs import rehearsal
 from fastlloyd.jobs.client import ClientRequest, PreparedClient, pass_seconds_to_ask_for
 from fastlloyd.jobs.live import LiveFile
@@ -66,7 +66,7 @@ def print_ready(request: ClientRequest, address: str, found: Rehearsal) -> None:
         "bytes": {
             "sent": whole.sent,
             "received": whole.received,
-            "uploads": list(whole.uploads),
+            "uploads": list(upload_bytes(plan)),
         },
         "seen_by_others": [
             {"code": fact.name, "sentence": sentence}
@@ -159,14 +159,15 @@ def _filled(exact: Contribution) -> str:
 def _cost(request: ClientRequest, address: str, found: Rehearsal) -> dict[str, str]:
     plan, account = request.plan, request.account
     m, whole = plan.mechanism, traffic(plan, request.member.name)
-    least, most = min(whole.uploads), max(whole.uploads)
+    uploads = upload_bytes(plan)
+    least, most = min(uploads), max(uploads)
     each = f"{most}" if least == most else f"{least} to {most}"
     return {
         "cost": f"epsilon {epsilon_up(m.epsilon)} at delta {delta_up(m.delta)}",
         "ledger": f"{account.holder(lambda _: None).path}, data set {account.dataset.name!r}",
         "spent": "\n".join(_spent(before, after) for before, after in found.accounts),
         "server": address,
-        "bytes sent": f"{whole.sent} in all, {each} in each of {len(whole.uploads)} uploads",
+        "bytes sent": f"{whole.sent} in all, {each} in each of {len(uploads)} uploads",
         "bytes received": f"{whole.received}",
     }
 

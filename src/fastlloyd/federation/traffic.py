@@ -41,14 +41,12 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 
     sent_per_round, received_per_round : bytes in the last round of the clustering.
     sent, received : bytes in the whole run.
-    uploads : bytes of the upload of each round, including the round of the loss.
     """
 
     sent_per_round: int
     received_per_round: int
     sent: int
     received: int
-    uploads: tuple[int, ...]
 
 
 def traffic(plan: Plan, name: str) -> Traffic:
@@ -65,7 +63,7 @@ def traffic(plan: Plan, name: str) -> Traffic:
     )
     payloads = [(t, bytes(size)) for t, size in enumerate(limits.payload_bytes, 1)]
     sealed = [(t, bytes(size)) for t, size in limits.box_bytes.items()]
-    uploads = [Upload(t, nonce, payload) for t, payload in payloads]
+    uploads = _uploads(limits)
     broadcasts = [
         Broadcast.of(plan.names, t, dict.fromkeys(plan.names, nonce), payload)
         for t, payload in payloads
@@ -102,8 +100,17 @@ def traffic(plan: Plan, name: str) -> Traffic:
             [*joining, *uploads, *(proposals if deals else []), Confirmation(mac, signature)]
         ),
         received=_length([*relayed, *broadcasts, *parameters, confirmations]),
-        uploads=tuple(len(encode(upload)) for upload in uploads),
     )
+
+
+def upload_bytes(plan: Plan) -> tuple[int, ...]:
+    """Return the bytes of one client's upload in each round, with that of the loss."""
+    return tuple(len(encode(upload)) for upload in _uploads(Limits.of(plan)))
+
+
+def _uploads(limits: Limits) -> list[Upload]:
+    nonce = bytes(UPLOAD_NONCE_BYTES)
+    return [Upload(t, nonce, bytes(size)) for t, size in enumerate(limits.payload_bytes, 1)]
 
 
 def _length(messages: Iterable[Message]) -> int:
