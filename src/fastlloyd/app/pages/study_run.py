@@ -150,7 +150,6 @@ def _same(look: RunLook) -> Markup:
 def _ended(
     site: Site, name: str, look: RunLook, study: StudyLook, faults: tuple[FieldFault, ...]
 ) -> Response:
-    is_open = look.state in (RunState.PAUSED, RunState.NOT_SPENT)
     title = f"{study.name} is waiting" if look.state is RunState.PAUSED else "There is no result"
     return page(
         title,
@@ -171,6 +170,16 @@ def _ended(
         _bill(look, study),
         _patience(look) if look.state is RunState.PAUSED else None,
         _given_back(site, look, study),
+        _ways_on(name, look),
+        _same(look),
+        faults=faults,
+    )
+
+
+def _ways_on(name: str, look: RunLook) -> list[Child]:
+    """Return what a user can do about a study that has stopped. Nothing starts by itself."""
+    is_open = look.state in (RunState.PAUSED, RunState.NOT_SPENT)
+    return [
         h("p", "The app does not start it again by itself."),
         h(
             "form",
@@ -202,9 +211,7 @@ def _ended(
         )
         if look.state is RunState.SPENT
         else None,
-        _same(look),
-        faults=faults,
-    )
+    ]
 
 
 def _patience(look: RunLook) -> Markup | None:
