@@ -54,6 +54,7 @@ NOTHING_TO_TYPE = {
     "how-to/server-as-a-service.md",
     "how-to/spark-and-ray.md",
     "how-to/specifications.md",
+    "how-to/study-in-the-app.md",
     "how-to/when-a-study-stops.md",
 }
 BLOCK = re.compile(r"^ *```(python|console|toml|text)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
