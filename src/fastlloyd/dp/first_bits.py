@@ -6,7 +6,9 @@ interpolate the polynomials of `dp/quantiles.py`. Compiled code and NumPy round 
 the same draws undecided.
 """
 
+import itertools
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -17,12 +19,14 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.compiling import is_compiled
 from fastlloyd.base.notes import note
-from fastlloyd.dp.quantiles import LOWEST_BIT, NORMAL, Law, cells_of, derivatives
+from fastlloyd.dp.quantiles import EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_of, derivatives
 
 CELL_BITS: Final = 7  # after the leading bit
 LEAST_SCALE: Final = 1
 LARGEST_SCALES: Final = {4: 2**24, 5: 2**30}
 """Largest scale at which this number of bytes decides nearly all draws."""
+
+_FINEST: Final = 2**55  # a scale at which values show the last bits of all sums and products
 
 _LOG = logging.getLogger(__name__)
 _DIFFERS: Final = (
@@ -32,6 +36,7 @@ _DIFFERS: Final = (
 _BLOCK: Final = 8192  # draws at a time: what they take stays in the cache
 _STEPS: Final = 2  # of compiled code, in the time of a draw
 _WORTH_CALLING: Final = 4096  # draws: fewer do not repay that the kernel is compiled or loaded
+_SURE: Final = 9, 12  # deviations, and values besides, above the mean number of open values
 _ROUNDING: Final = 2.0**-45  # of all sums and products, in units of the scale
 _LEFT: Final = 52 - CELL_BITS  # bits of a float64 after those that number the cell
 _FRACTION: Final = (1 << 52) - 1
@@ -44,13 +49,25 @@ class Cubics:
 
     table : coefficients of 1, t, t^2 and t^3 for 0 <= t <= 1, and the largest difference between q
         and the cubic, float64 (5, n_cells). Column 0 is below all cells and decides nothing.
+    chances : probability of each cell, float64 (n_cells,).
     start : exponent and first bits of a float64 number in the first cell, minus 1.
     mirrored : 1 if the last known bit is a sign, otherwise 0.
     """
 
     table: NDArray[np.float64]
+    chances: NDArray[np.float64]
     start: int
     mirrored: int
+
+    def n_completed(self, size: int, scale: float) -> int:
+        """Return how many of `size` draws get all bits, whatever their values.
+
+        More are open with a probability below 1e-13. So the time of a draw does not tell how many
+        are, and with that whether one is far from 0.
+        """
+        mean = size * float(self.chances @ np.minimum(2 * scale * self.table[4], 1.0))
+        deviations, more = _SURE
+        return min(size, math.ceil(mean + deviations * math.sqrt(mean)) + more)
 
     def look(
         self, firsts: NDArray[np.int64], scale: float, shift: float
@@ -78,19 +95,20 @@ def _compiled_look() -> Callable[..., None]:
     """
     from fastlloyd.dp.compiled.first_bits import look
 
-    cubics, found = cubics_of(NORMAL, 5), []
-    firsts = np.arange(_WORTH_CALLING) * 0x9E3779B97F % 2**40  # spread over all cells
-    firsts >>= np.arange(_WORTH_CALLING) % 32
-    for version in (look, _look):
-        values, is_open = np.empty(firsts.size, dtype=np.int64), np.empty(firsts.size, dtype=bool)
-        version(
-            firsts, cubics.table, cubics.start, 1, float(LARGEST_SCALES[5]), 0.5, values, is_open
-        )
-        found.append(np.where(is_open, 1, values))
-    if np.array_equal(found[0], found[1]):
-        return look
-    note(_LOG, logging.WARNING, _DIFFERS)
-    return _look
+    numbers = np.arange(_WORTH_CALLING + 1)  # an odd number, so that a block is not full
+    firsts = (numbers * 0x9E3779B97F % 2**40) >> (numbers % 32)  # spread over all cells
+    for law, scale in itertools.product((NORMAL, EXPONENTIAL), (LARGEST_SCALES[5], _FINEST)):
+        cubics, found = cubics_of(law, 5), []
+        for version in (look, _look):
+            values = np.empty(firsts.size, dtype=np.int64)
+            is_open = np.empty(firsts.size, dtype=bool)
+            given = firsts, cubics.table, cubics.start, cubics.mirrored, float(scale), 0.5
+            version(*given, values, is_open)
+            found += [values, is_open]
+        if not (np.array_equal(found[0], found[2]) and np.array_equal(found[1], found[3])):
+            note(_LOG, logging.WARNING, _DIFFERS)
+            return _look
+    return look
 
 
 def _look(
@@ -145,7 +163,9 @@ def cubics_of(law: Law, n_bytes: int) -> Cubics:
     # the last number that begins with the last word is that at 1
     nodes = [words, words + quarter, words + np.uint64(3) * quarter, words + 4 * quarter - 1]
     at, errors = zip(*(cells.approximate(node) for node in nodes), strict=True)
-    table = np.zeros((5, places.size + 1))
+    table, chances = np.zeros((5, places.size + 1)), np.zeros(places.size + 1)
+    chances[1:] = quarter * 2.0 ** (2 - law.top)
+    chances[0] = 1 - chances[1:].sum()
     table[4, 0] = np.inf
     table[:4, 1:] = _interpolated(*at)
     cell = cells.cell_of(words)
@@ -160,7 +180,9 @@ def cubics_of(law: Law, n_bytes: int) -> Cubics:
     )
     # numbers at which the first cell begins, in units of half a last bit
     start = ((1023 + LOWEST_BIT - 64 + n_bits + 1) << CELL_BITS) - 1
-    return Cubics(table, start, law.mirrored)
+    table.setflags(write=False)
+    chances.setflags(write=False)
+    return Cubics(table, chances, start, law.mirrored)
 
 
 def _interpolated(

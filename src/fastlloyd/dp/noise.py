@@ -16,16 +16,18 @@ begin with the bits that are known. If both ends of the bracket are equal, the r
 
 - At scales from 1 to 2^30, 32 or 40 bits are drawn first (`dp/first_bits.py`). They decide all but
   one draw in 30.
-- Draws that stay open, and all draws at other scales, take 64 bits (`dp/quantiles.py`).
+- Draws that stay open, and all draws at other scales, take 64 bits (`dp/quantiles.py`). How many
+  are completed depends on the number of draws and the scale alone. If fewer are open, other numbers
+  are completed and dropped, because open values are rarer near 0 than far from it.
 - For the few draws that stay open even then, F is enclosed between integers (`dp/enclosures.py`),
   and more bits are drawn until every comparison is decided.
 
 So the law is exact, and the result depends on the bits alone, not on a machine or a library. The
 proof is docs/proofs/sampler.md.
 
-The values that need more bits take longer, and most are far from 0. So the time of drawing reveals
-about how many values need them. Callers must draw noise early enough that the time of sending does
-not depend on the drawing.
+The values that need more than 64 bits take longer, and most are far from 0. At scale s these are
+one in about 2^55/s. So the time of drawing reveals about how many need them. Callers must draw
+noise early enough that the time of sending does not depend on the drawing.
 """
 
 import enum
@@ -204,15 +206,20 @@ def _draw(
     n_bytes = 8
     if scale >= LEAST_SCALE:
         n_bytes = next((n for n, largest in LARGEST_SCALES.items() if scale <= largest), 8)
-    words = _draw_words(-(-size * n_bytes // 8), random_bytes)
     if n_bytes == 8:
+        words = _draw_words(size, random_bytes)
         return _invert(law, words, scale, shift, cdf, random_bytes)
-    firsts = _first_bits(words, size, n_bytes)
-    values, is_open = cubics_of(law, n_bytes).look(firsts, float(scale), shift)
+    # two words at least, so that a source that repeats itself is found
+    words = _draw_words(max(-(-size * n_bytes // 8), 2), random_bytes)
+    firsts, cubics = _first_bits(words, size, n_bytes), cubics_of(law, n_bytes)
+    values, is_open = cubics.look(firsts, float(scale), shift)
     (places,) = is_open.nonzero()
-    if places.size:
-        words = _completed(firsts[places], 8 * n_bytes, law.mirrored, random_bytes)
-        values[places] = _invert(law, words, scale, shift, cdf, random_bytes)
+    # a public number of draws is completed; those that are decided are as good as any number
+    n_completed = max(places.size, cubics.n_completed(size, float(scale)))
+    known = np.full(n_completed, 1 << (8 * n_bytes - 2), dtype=np.int64)
+    known[: places.size] = firsts[places]
+    words = _completed(known, 8 * n_bytes, law.mirrored, random_bytes)
+    values[places] = _invert(law, words, scale, shift, cdf, random_bytes)[: places.size]
     return values
 
 

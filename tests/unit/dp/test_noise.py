@@ -89,12 +89,15 @@ class Numbers:
                 for i, number in enumerate(known)
                 if is_open[i]
             ]
+            usual = cubics_of(law, n_bytes).n_completed(len(words), float(scale))
+            rests += [len(words) + i for i in range(usual - len(rests))]
             data = b"".join((first >> 8 * (n_bytes - 4)).to_bytes(4, "little") for first in firsts)
             data += bytes(first % 256 for first in firsts) if n_bytes == 5 else b""
             data += bytes(-len(data) % 8)
+            data += (2**64 - 1).to_bytes(8, "little") * (len(data) == 8)
             self._pieces = [
                 [int.from_bytes(data[i : i + 8], "little") for i in range(0, len(data), 8)],
-                *([rests] if rests else []),
+                rests,
             ]
 
     def __call__(self, size: int) -> bytes:
@@ -414,22 +417,27 @@ FAILURES: list[tuple[noise.RandomBytes, type[Exception]]] = [
 
 @pytest.mark.parametrize("name", ["gaussian", "two_sided_geometric"])
 @pytest.mark.parametrize(("source", "error"), FAILURES)
+@pytest.mark.parametrize("size", [1, 2, 50])
 def test_a_failing_random_source_is_an_error_and_never_zeros(
-    name: str, source: noise.RandomBytes, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    source: noise.RandomBytes,
+    error: type[Exception],
+    size: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "urandom", source)
     with pytest.raises(error):
-        getattr(SystemNoise(), name)(Fraction(10), 50)
+        getattr(SystemNoise(), name)(Fraction(10), size)
 
 
 def test_a_source_that_gets_stuck_in_a_refinement_is_an_error() -> None:
     with pytest.raises(FastLloydError, match="the same bytes"):
-        rounded_gaussian(Fraction(10), 1, bytes)
+        rounded_gaussian(Fraction(1, 2), 1, bytes)
 
 
 def test_a_source_that_fails_in_a_refinement_is_an_error() -> None:
     with pytest.raises(FastLloydError, match="0 of 8 bytes"):
-        rounded_gaussian(Fraction(10), 1, Script([0]))
+        rounded_gaussian(Fraction(1, 2), 1, Script([0]))
 
 
 # Weaknesses of published code that must not come back
