@@ -4,7 +4,7 @@ import numpy as np
 
 from clone import ROOT
 from fastlloyd.mechanisms.facts import FarRecords
-from studies import coverage, forecast
+from studies import coverage, forecast, sentences
 
 PAGE = ROOT / "docs/results/forecast.md"
 
@@ -18,10 +18,22 @@ def test_the_study_takes_centres_and_means_of_the_records_that_are_nearest() -> 
     left out.
     """
     grid, centroids = np.array([[1], [3], [20], [1000]]), np.array([[0], [1000], [-1000]])
-    radius, units = np.array([8.0]), np.array([2.0])
+    radius, units, labels = np.array([8.0]), np.array([2.0]), np.array([0, 0, 0, 1])
     for far, expected in ((FarRecords.PULLED_IN, 8 / 3), (FarRecords.LEFT_OUT, 2.0)):
-        centres, means = coverage._exact(grid, centroids, far, radius, units)
+        centres, means = coverage._exact(grid, centroids, labels, far, radius, units)
         assert np.allclose(centres.ravel(), np.array([expected, 0, np.nan]), equal_nan=True)
         assert np.allclose(means.ravel(), np.array([8, 0, np.nan]), equal_nan=True)
-    centres, means = coverage._exact(grid, centroids, FarRecords.COUNTED, None, units)
+    centres, means = coverage._exact(grid, centroids, labels, FarRecords.COUNTED, None, units)
     assert np.array_equal(centres, means, equal_nan=True)
+
+
+def test_the_study_of_sentences_counts_what_is_false_of_exact_centres() -> None:
+    """The claims of a run are true of its own centres, and false once the centres change places."""
+    run = coverage.run_of(coverage.CASES[8], 0, "test")
+    page = sentences.page_of(run)
+    assert (page.claims > 0, page.false, page.false_superlatives) == (True, 0, 0)
+    values = run.domain.from_grid(run.clustering.centroids)
+    turned = run._replace(centres=(values[::-1] - values) / run.domain.units + run.centres[::-1])
+    wrong = sentences.page_of(turned)
+    assert wrong.claims == page.claims
+    assert wrong.false > 0
