@@ -5,6 +5,7 @@ import numpy as np
 from clone import ROOT
 from fastlloyd.mechanisms.facts import FarRecords
 from studies import coverage, forecast, sentences
+from studies.coverage_groups import CASES
 
 PAGE = ROOT / "docs/results/forecast.md"
 
@@ -29,7 +30,7 @@ def test_the_study_takes_centres_and_means_of_the_records_that_are_nearest() -> 
 
 def test_the_study_of_sentences_counts_what_is_false_of_exact_centres() -> None:
     """The claims of a run are true of its own centres, and false once the centres change places."""
-    run = coverage.run_of(coverage.CASES[8], 0, "test")
+    run = coverage.run_of(CASES[8], 0, "test")
     page = sentences.page_of(run)
     assert (page.claims > 0, page.false, page.false_superlatives) == (True, 0, 0)
     values = run.domain.from_grid(run.clustering.centroids)

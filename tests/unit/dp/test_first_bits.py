@@ -226,7 +226,7 @@ def test_the_scale_alone_decides_how_many_bytes_are_drawn_first(
     first, *others = requests(law, scale, 1000)
     assert first == n_bytes * n
     assert others == (
-        [8 * cubics_of(LAWS[law], n_bytes).n_completed(n, scale)] if n_bytes < 8 else []
+        [8 * cubics_of(LAWS[law], n_bytes).n_completed(n, float(scale))] if n_bytes < 8 else []
     )
 
 

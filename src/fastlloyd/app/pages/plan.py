@@ -124,19 +124,10 @@ def in_words(plan: Plan, name: str) -> Rows:
         if isinstance(m, Mechanism)
         else "Bounds of the features."
     )
-    who = f"All {plan.n_clients} organisations: {', '.join(plan.names)}."
     pooled = said(left(plan)[1], unit)
     rows: Rows = [
         ("What comes out", f"{found} Noise is added to all of it."),
-        (
-            "Who sees it",
-            [
-                h("p", who),
-                h("p", h("b", "NOT FOR PUBLICATION: "), "the server must never see the result.")
-                if is_theirs
-                else h("p", "It may be published."),
-            ],
-        ),
+        ("Who sees it", _seen_by(plan)),
         (
             "What leaves this machine",
             (
@@ -169,6 +160,15 @@ def in_words(plan: Plan, name: str) -> Rows:
         ("Time", " ".join(said([attendance(plan), waiting(plan)], unit))),
     ]
     return rows
+
+
+def _seen_by(plan: Plan) -> list[Markup]:
+    who = f"All {plan.n_clients} organisations: {', '.join(plan.names)}."
+    published = h("p", "It may be published.")
+    if plan.trust is TrustMode.SERVER_NOISE:
+        warning = h("b", "NOT FOR PUBLICATION: ")
+        published = h("p", warning, "the server must never see the result.")
+    return [h("p", who), published]
 
 
 def _whole(text: str) -> str:

@@ -136,6 +136,22 @@ async def live(site: Site, request: Request) -> Response:
     return answer(request, state, step, is_over=is_over, round_=look.round, n_rounds=look.n_rounds)
 
 
+def _links(name: str) -> Markup:
+    return h(
+        "div",
+        h(
+            "a",
+            "Open the result",
+            href=f"/runs/{name}/{PAGE}",
+            class_="button",
+            target="_blank",
+            rel="noopener",
+        ),
+        h("a", "Download it (zip)", href=f"/runs/{name}/result.zip", class_="button second"),
+        class_="acts",
+    )
+
+
 async def _done(
     site: Site,
     name: str,
@@ -156,19 +172,7 @@ async def _done(
         else None,
         h("p", "Finished.", role="status"),
         said,
-        h(
-            "div",
-            h(
-                "a",
-                "Open the result",
-                href=f"/runs/{name}/{PAGE}",
-                class_="button",
-                target="_blank",
-                rel="noopener",
-            ),
-            h("a", "Download it (zip)", href=f"/runs/{name}/result.zip", class_="button second"),
-            class_="acts",
-        ),
+        _links(name),
         h("p", "The folder is ", h("code", look.file.out), "."),
         h(
             "p",
