@@ -1,7 +1,7 @@
 """Nearest centroid of every record: bytes propose centroids, and integers decide among them.
 
-The copy of a record or centroid in bytes differs from it by a known length. By the triangle
-inequality, distances between copies show which centroids cannot be the nearest
+The copy of a record or centroid in bytes differs from it by a known length. By the inequality of
+Cauchy and Schwarz, products of copies show which centroids cannot be the nearest
 (docs/proofs/eight-bits.md). If several others are left, their exact distances are compared. So
 labels are those of exact arithmetic (ties: lowest index).
 
@@ -12,7 +12,7 @@ of one in float32.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class EightBits:
 
         (self.k, d), wide = C.shape, lanes()
         self._width, self._label = (0,) * wide, label_rows[wide]
-        self._centroids, self._rows = C, block_rows or max(64, BLOCK_CELLS // d)
+        self._rows = block_rows or max(64, BLOCK_CELLS // d)
         scale, n = max(1, -(-min(largest, LARGEST) // 127)), -(-self.k // PANEL) * PANEL
         packed = _aligned(n * (-(-d // 4) * 4)).reshape(n // wide, -1, wide, 4)
         terms = _aligned(20 * n).view(np.float32).reshape(5, n)
@@ -61,6 +61,8 @@ class EightBits:
         rounded = pack[wide](C, float(scale), packed, terms, small, middle, self._width)
         self._packed = packed, terms, small, middle
         self._frame = np.array([scale, rounded, relative_error(d), squared_radius])
+        # made whether a record needs it or not, so that the records do not decide about its time
+        self._near = Nearest(C, squared_radius, by_feature=False)
 
     def labels(
         self, Z: NDArray[np.int32], start: int, stop: int
@@ -75,7 +77,7 @@ class EightBits:
             block = labels[: stop - place]
             n = self._set(Z, place, most, block, many)
             if n:
-                block[many[:n]] = self._of_many(Z[place + many[:n]])
+                block[many[:n]] = self._of_many(Z[place + many[:n].astype(np.int64)])
             yield place, block, n
 
     def _set(
@@ -84,10 +86,6 @@ class EightBits:
         return self._label(
             Z, start, self._packed, self._frame, most, labels, many, self._width
         )  # fmt: skip
-
-    @cached_property
-    def _near(self) -> Nearest:
-        return Nearest(self._centroids, float(self._frame[3]), by_feature=False)
 
     def _of_many(self, Z: NDArray[np.int32]) -> Labels:
         """Return the labels of records with many candidates: by float32, or by exact numbers if
@@ -132,8 +130,8 @@ def is_exact() -> bool:
     """Return whether this processor has products of bytes, and the compiler makes them as the proof
     needs them.
 
-    The check is a search with bytes of all values, in which intermediate sums wrap. Its labels must
-    be right.
+    The check is a search with bytes of 0 and 255. Its labels must be right, and those of float32,
+    too. So all compiled code is at hand before a record can need it.
     """
     with suppress(Exception):  # a compiler without this instruction raises its own errors
         from fastlloyd.clustering.compiled.byte_products import lanes
@@ -145,7 +143,9 @@ def is_exact() -> bool:
         Z = np.ascontiguousarray(C[::5], dtype=np.int32)
         search = EightBits(C, np.inf, largest=127)
         found = [labels.copy() for _, labels, _ in search.labels(Z, 0, len(Z))]
-        return bool(np.array_equal(np.concatenate(found), np.arange(0, 256, 5)))
+        right = np.arange(0, 256, 5)
+        by_float32 = search._of_many(Z)  # noqa: SLF001
+        return np.array_equal(np.concatenate(found), right) and np.array_equal(by_float32, right)
     return False
 
 

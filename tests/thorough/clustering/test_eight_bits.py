@@ -1,5 +1,6 @@
 """Bytes propose, exact numbers decide: the bounds, what they leave, and where they are used."""
 
+from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
@@ -17,6 +18,8 @@ from fastlloyd.clustering.eight_bits import EightBits, bytewise, is_exact
 from fastlloyd.clustering.filter import MOST_FEATURES, Nearest
 
 numba = pytest.importorskip("numba")
+doubts = pytest.importorskip("fastlloyd.clustering.compiled.doubts")
+filters = pytest.importorskip("fastlloyd.clustering.compiled.filter")
 byte_products = pytest.importorskip("fastlloyd.clustering.compiled.byte_products")
 
 FEATURES = byte_products.codegen.get_host_cpu_features().split(",")
@@ -183,7 +186,8 @@ def test_it_is_chosen_by_shapes_and_the_processor() -> None:
         ("+avx512f,+avx512bw", 0),
         ("+avx2,+fma,+avxvnni", 8),
         ("+avx2,-fma,+avxvnni", 0),
-        ("+avx512bw,+avx512vnni,+avxvnni", 16),
+        ("+avx512f,+avx512bw,+avx512vnni,+avxvnni", 16),
+        ("-avx512f,+avx512bw,+avx512vnni", 0),
         ("+avx512bw,-avx512vnni,-avxvnni", 0),
     ],
 )
@@ -199,10 +203,27 @@ def test_a_compiler_that_cannot_is_done_without(broken: Exception) -> None:
 
 
 @needs_vnni
-def test_products_that_saturate_or_round_are_noticed() -> None:
+def test_a_search_that_finds_other_labels_is_noticed() -> None:
     assert is_exact.__wrapped__()
     with mock.patch.object(EightBits, "_set", return_value=0):
         assert not is_exact.__wrapped__()
+
+
+@needs_vnni
+def test_w33_records_with_many_candidates_load_and_prepare_nothing() -> None:
+    """Everything that decides about them is there before the first record is seen."""
+    generator = np.random.default_rng(1)
+    C = np.repeat(generator.integers(-9999, 9999, (2, 65)), 300, axis=0)
+    search = searching(C, largest=9999, lanes=WIDE[0])
+    needed = filters.propose, filters.turn_rows, doubts.decide_rows
+    with ExitStack() as patches:
+        for kernel in needed:
+            patches.enter_context(mock.patch.object(kernel, "code", None))
+        assert is_exact.__wrapped__()
+        assert all(kernel.code is not None for kernel in needed)
+    with mock.patch.object(Nearest, "__init__", side_effect=AssertionError):
+        _, many = labelled(C[:40], search)
+    assert many == 33
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Products of bytes, by the instruction `vpdpbusd` of processors with AVX-512 VNNI or AVX-VNNI.
 
 In each lane of a vector, the instruction multiplies four unsigned bytes by four signed bytes and
-adds the products to an integer of 32 bits. Sums wrap and do not saturate, so they are exact if the
-result fits 32 bits. `docs/proofs/eight-bits.md` needs this.
+adds the products to an integer of 32 bits. Sums are exact, because they fit 32 bits
+(docs/proofs/eight-bits.md).
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def lanes() -> int:
     stated = numba.config.CPU_FEATURES  # type: ignore[attr-defined]  # numba sets it
     host: Any = codegen.get_host_cpu_features
     features = (host() if stated is None else stated).split(",")
-    if "+avx512vnni" in features and "+avx512bw" in features:
+    if {"+avx512f", "+avx512bw", "+avx512vnni"} <= set(features):
         return 16
     return 8 if "+avxvnni" in features and "+fma" in features else 0
 
