@@ -18,10 +18,10 @@ c_max)^2 < 2**53 (`Domain.saturation`). So they are exact for any order, block s
 threads and machine.
 
 Shapes, centroids and the range in which records *may* lie choose the code path. The records' values
-do not. So every record costs the same, with three exceptions: the exact decision about a doubtful
-record (64 at a time with few features); where bytes propose, records with many candidates, which
-float32 decides from the eighth of a block on; and the processor, whose time may depend on the bits
-of the numbers.
+do not. So every record costs the same, with three exceptions. One is the exact decision about a
+doubtful record (64 at a time with few features). Another is a record with many candidates where
+bytes propose: from the eighth of a block on, float32 decides. The third is the processor, whose
+time may depend on the bits of the numbers.
 """
 
 import math
