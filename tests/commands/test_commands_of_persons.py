@@ -306,7 +306,7 @@ def test_a_run_of_patients_over_a_network_ends_with_one_result(made: Path, tmp_p
             lines = [f"{head},patient", *(f"{row},{i // 3}" for i, row in enumerate(rows))]
             (site.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
         refused_at(
-            site, site.join("a"), "the plan protects patients with all their rows", "--unit-column"
+            site, site.join("a"), "the plan protects patients, not single rows", "--unit-column"
         )
         refused_at(site, site.join("a", "--unit-column", "age"), "be a feature")
         refused_at(site, site.join("a", "--unit-column", "patiant"), "did you mean 'patient'")

@@ -5,6 +5,7 @@ many.
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,18 +125,22 @@ def test_the_owner_is_warned_by_column_from_two_percent_of_its_values_on_and_nob
 
 
 def test_no_number_of_clipped_or_dropped_records_is_in_the_log_of_a_client(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With --json what a client says is a log, and the same whatever its records are."""
+    """With --json, and without a terminal, what a client says is a log, and the same whatever its
+    records are.
+    """
     plan = make_plan()
     domain, said = plan.mechanism.domain, {}
     for name, value in (("on", 1.0), ("beyond", 99.0)):
         values = np.zeros((20, domain.n_features))
         values[:7, 0] = value * domain.upper[0]
         table = Table(values=values, columns=domain.features, source="memory")
-        for as_json in (True, False):
+        for place in ("json", "log", "terminal"):
+            is_terminal = place == "terminal"
+            monkeypatch.setattr(sys.stderr, "isatty", lambda shows=is_terminal: shows)
             progress = ClientProgress(
-                plan, "a", LiveFile(None), as_json=as_json, is_rehearsal=False
+                plan, "a", LiveFile(None), as_json=place == "json", is_rehearsal=False
             )
             source = TableSource(table)
             with own_records(source, plan.mechanism, Outside.CLIP, b"k" * 32) as own:
@@ -143,12 +148,13 @@ def test_no_number_of_clipped_or_dropped_records_is_in_the_log_of_a_client(
             progress.watch(
                 RecordsFound(dropped=source.dropped, clipped=source.clipped, seconds=own.seconds)
             )
-            said[name, as_json] = capsys.readouterr().err
-    assert [json.loads(line)["message"] for line in said["on", True].splitlines()] == [
-        json.loads(line)["message"] for line in said["beyond", True].splitlines()
+            said[name, place] = capsys.readouterr().err
+    assert [json.loads(line)["message"] for line in said["on", "json"].splitlines()] == [
+        json.loads(line)["message"] for line in said["beyond", "json"].splitlines()
     ]
-    assert "outside" not in said["on", False]
-    assert "35.0% of the values of" in said["beyond", False]
+    assert said["on", "log"] == said["beyond", "log"]
+    assert "outside" not in said["on", "terminal"]
+    assert "35.0% of the values of" in said["beyond", "terminal"]
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["in memory", "in passes"])

@@ -161,6 +161,7 @@ MAY_READ_THE_DATE = {
 TELLS_PEOPLE_THE_TIME = {
     "federation/store/events.py", "jobs/live.py", "cli/commands/status.py", "reports/run_result.py",
     "app/children.py", "app/pages/confirm.py", "app/pages/start.py",
+    "app/pages/study_run.py",
 }  # fmt: skip
 
 

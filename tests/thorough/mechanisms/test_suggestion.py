@@ -194,7 +194,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch, repeatable_noise: None) -> None:
     split.
     """
     for module in ("jobs.fit", "federation.simulation"):
-        monkeypatch.setattr(f"fastlloyd.{module}.SystemNoise", lambda: SeededNoise(0))
+        monkeypatch.setattr(f"fastlloyd.{module}.SystemNoise", lambda: SeededNoise(2))
 
 
 @pytest.mark.usefixtures("seeded")

@@ -466,7 +466,7 @@ def test_in_a_skewed_column_two_standard_errors_cover_the_centre_and_the_figure_
     cases or more.
     """
     fits = [
-        _fit(SKEWED[kind](np.random.default_rng(seed)), 1, seed, algorithm) for seed in range(20)
+        _fit(SKEWED[kind](np.random.default_rng(seed)), 1, seed, algorithm) for seed in range(40)
     ]
     kept, errors, beyond, centres, means = map(np.concatenate, zip(*fits, strict=True))
     assert kept.all()

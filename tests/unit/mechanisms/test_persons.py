@@ -171,7 +171,7 @@ def test_records_without_shares_are_refused_by_a_mechanism_of_persons_and_the_ot
             SharedRecords.of_persons(of_persons, grid, [b"a"] * 4),
         ),
     ):
-        with pytest.raises(DataError, match="shares of persons"):
+        with pytest.raises(DataError, match="one is for persons"):
             cluster(m, records, SeededNoise(0))
 
 

@@ -145,7 +145,8 @@ def test_a_cell_that_the_recipe_does_not_know_is_refused_without_a_word_of_it(
         rows_of(tmp_path / "a.csv", HEADER + "1,1,m,surgery,01.01.2023,01.01.2023\n" + row)
     assert refused.value.field == field
     for cell in row.split(","):
-        assert cell in ("", "m", "1", "surgery") or cell not in str(refused.value)
+        said = str(refused.value).replace(str(tmp_path), "")
+        assert cell in ("", "m", "1", "surgery") or cell not in said
 
 
 def test_a_record_is_dropped_by_its_own_gap_alone(tmp_path: Path) -> None:
