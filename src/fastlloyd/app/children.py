@@ -165,11 +165,17 @@ class ChildRuns:
     def stop(self, name: str) -> None:
         """Ask the process of a run to end (SIGTERM), if there is one."""
         look, child = self.look(name), self._children.get(name)
-        pid = look.pid if child is None else child.pid
-        # the process that has the lock wrote the number
-        if look.state is RunState.RUNNING and pid and _is_alive(self.path(name) / _REQUEST):
+        if child is not None and child.poll() is None:
+            child.terminate()  # also before it has its lock
+        elif (
+            look.state is RunState.RUNNING
+            and look.pid
+            and _is_alive(
+                self.path(name) / _REQUEST
+            )  # the process that has the lock wrote the number
+        ):
             with suppress(OSError):
-                os.kill(pid, signal.SIGTERM)
+                os.kill(look.pid, signal.SIGTERM)
 
     def _begin(self, file: AnyRequest, secret: str | None) -> None:
         """Start the child process for a request whose file was written."""
