@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import setup
 
 HERE = Path(__file__).resolve().parent
-CLONE = HERE.parent / "src" / "fastlloyd" / "_version.py"
+CLONE = HERE.parent / "src" / "fastlloyd" / "base" / "version.py"
 UNPACKED = HERE / "PKG-INFO"  # of a source distribution, which has no clone around it
 
 

@@ -23,8 +23,8 @@ from rich.table import Table
 from sklearn.cluster import KMeans
 
 from fastlloyd import FastLloyd, MomentLloyd, SuLloyd
-from fastlloyd._version import __version__
 from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.version import __version__
 from fastlloyd.errors import FastLloydError, NoisyResultWarning, WeakGuaranteeWarning
 from fastlloyd.evaluation.metrics import nicv
 from fastlloyd_lab.datasets import named

@@ -19,9 +19,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from benchmarks.report import as_table
-from fastlloyd._version import __version__
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.version import __version__
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.mechanisms.answering import LocalRecords, SharedRecords

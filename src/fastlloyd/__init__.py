@@ -7,7 +7,7 @@ Importing the package is cheap. A name is loaded when it is first used.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fastlloyd._version import __version__
+from fastlloyd.base.version import __version__
 
 if TYPE_CHECKING:
     from fastlloyd.clustering.domain import Domain

@@ -1,6 +1,4 @@
-"""`fastlloyd` and `python -m fastlloyd`. The command line runs in one process, which leaves no core
-dump on disk.
-"""
+"""`fastlloyd` and `python -m fastlloyd`."""
 
 import sys
 
@@ -8,13 +6,10 @@ import sys
 def main() -> int:
     """Run the command line and return its exit code."""
     try:
-        from fastlloyd.base.processes import forbid_core_dumps
-        from fastlloyd.cli.failures import run
-
-        forbid_core_dumps()
+        from fastlloyd.cli.failures import run_alone
     except KeyboardInterrupt:
         return 130
-    return run(sys.argv[1:])
+    return run_alone(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from fastlloyd.clustering.outside import Clipped
 from fastlloyd.federation.holder import place
 from fastlloyd.federation.traffic import traffic, upload_bytes
 from fastlloyd.jobs.live import LiveFile
+from fastlloyd.jobs.rehearsal import filled
 from fastlloyd.jobs.watching import RecordsFound
 from fastlloyd.mechanisms.persons import Persons
-from fastlloyd.records.filled import filled
 from fastlloyd.records.recipe.feature import feature_of
 from fastlloyd.records.recipe.here import Here
 from fastlloyd.records.recipe.rows import Using

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fastlloyd._version import __version__
+from fastlloyd.base.version import __version__
 from fastlloyd.cli.usage import Command, Group, with_option_groups
 from fastlloyd.errors import FastLloydError
 

@@ -40,6 +40,16 @@ class Interrupted(BaseException):
         self.code = code
 
 
+def run_alone(arguments: Sequence[str]) -> int:
+    """Run one command line in a process of its own, which leaves no core dump on disk. Return the
+    exit code.
+    """
+    from fastlloyd.base.processes import forbid_core_dumps
+
+    forbid_core_dumps()
+    return run(arguments)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line, and return its exit code.
 

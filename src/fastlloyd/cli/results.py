@@ -1,9 +1,11 @@
-"""Show and store the result of a run: the folder, its files, the screen, and JSON for programs."""
+"""Show and store the result of a run, and show it again: the folder, its files, the screen, and
+JSON for programs.
+"""
 
 import re
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,14 @@ from fastlloyd.base.files import (
 )
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.cli import screen, terminal
+from fastlloyd.cli.failures import dispensable
 from fastlloyd.cli.mechanism_options import MechanismOptions
 from fastlloyd.cli.options import OutputOptions, ResultOptions
 from fastlloyd.cli.requests import chosen_algorithm
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.dp.noise import Noise
-from fastlloyd.errors import DataError, OutputError, PlanError
+from fastlloyd.errors import DataError, OutputError, PlanError, StateError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.jobs.source import ArrayRecords, TableSource
 from fastlloyd.records import RecordFile, Table
@@ -353,3 +356,31 @@ def _found_before(files: StoredFiles, privacy: Mapping[str, Any]) -> dict[str, A
     StoredResult.of(files)  # that centroids and settings belong together
     exact: dict[str, Any] = msgspec.json.decode(files.contents[EXACT])
     return {name: value for name, value in exact.items() if name != MARK}
+
+
+def say_again(
+    plan: Plan, output: OutputOptions, written: Callable[[Sequence[Path]], None] | None
+) -> None:
+    """Print the folder of a finished run's result, or the result itself with --json.
+
+    written : function that receives the files of the result, which are then not shown, or None.
+
+    Raises StateError if the folder does not contain the result.
+    """
+    found = finished_before(output.out, plan)
+    if found is None:
+        raise StateError(
+            f"run {plan.run_id} has ended for this client (it finished); for another run, renew"
+            f" the plan. {output.out} does not contain the result of this run; to see the result,"
+            " pass its folder as --out"
+        )
+    if written is not None:
+        written([Path(file) for file in found["files"]])
+        return
+    with dispensable():
+        terminal.console(stderr=output.json).print(
+            f"Run {plan.run_id} had already finished; this is its result."
+        )
+        say_where(output, [Path(file) for file in found["files"]], "")
+        if output.json:
+            terminal.print_json(found)

@@ -13,11 +13,10 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
-from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.evaluation import metrics
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import design
-from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.central import run
 from fastlloyd.mechanisms.lloyd.algorithm import LLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.settings import Settings
@@ -72,7 +71,10 @@ def lloyd(m: Mechanism, X: Iterable[GridArray], beside: IntArray | None = None) 
         initialization=m.initialization,
     )
     plain = design(settings)
-    clustering = cluster(plain, LocalRecords(plain.domain, X), SystemNoise())
+    records = LocalRecords(plain.domain, X)
+    clustering = run(
+        plain, lambda number, query: (records.answer(query)[0], plain.answer_noise(number))
+    )
     if beside is not None:
         clustering = clustering.of(_matching(clustering.centroids, beside))
     return Result.of(plain, clustering, noise_deviation(plain))

@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
+from fastlloyd.jobs.choices import choices_of
 from fastlloyd.jobs.fit import FitRequest
-from fastlloyd.jobs.recipe_choices import choices_of
 from fastlloyd.jobs.request_file import RequestFile
 from fastlloyd.jobs.source import FileSource, TableSource
 from fastlloyd.records.recipe.recipe import Recipe

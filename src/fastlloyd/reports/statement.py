@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from fastlloyd._version import __version__
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.precision import exact, round_up, working_precision
+from fastlloyd.base.version import __version__
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan

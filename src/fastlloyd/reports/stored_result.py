@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.errors import DataError
+from fastlloyd.errors import DataError, PlanError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.suggestion import Split
+from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.reports.result import MARK, Cluster
 from fastlloyd.reports.run_result import CENTROIDS, EXACT, MECHANISM, PLAN, mark_of
 from fastlloyd.reports.stored_files import StoredFiles
@@ -228,3 +229,33 @@ def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> I
             " the original"
         )
     return nearest.astype(np.int64)
+
+
+def recipe_of(folder: Path) -> Recipe:
+    """Return the public part of a result's recipe, with the options of its run.
+
+    Raises DataError if the folder is not a complete result, and PlanError if its settings were
+    changed or have no recipe.
+    """
+    mechanism = StoredResult.read(folder).mechanism
+    recipe = mechanism.domain.recipe
+    if recipe is None:
+        raise PlanError(f"{folder} is a result without a recipe; its bounds are in its settings")
+    privacy = {
+        "epsilon": mechanism.epsilon,
+        "n_records": mechanism.n_records,
+        "n_expected": mechanism.n_expected,
+        "neighboring_relation": mechanism.neighboring_relation.value,
+    }
+    if mechanism.persons is not None:
+        privacy |= {
+            "unit": "person",
+            "unit_name": mechanism.persons.name,
+            "max_clients_per_person": mechanism.persons.max_clients,
+        }
+    clustering = {
+        "n_clusters": mechanism.n_clusters,
+        "algorithm": mechanism.name,
+        "scaling": mechanism.domain.scaling.value,
+    }
+    return Recipe(features=recipe, privacy=privacy, clustering=clustering)

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from fastlloyd._version import __version__
 from fastlloyd.base.files import write_file
 from fastlloyd.base.sealed_toml import load_text
+from fastlloyd.base.version import __version__
 from fastlloyd.errors import FastLloydError, OutputError
 from fastlloyd_lab.datasets.named import absent, check_at_hand
 from fastlloyd_lab.experiments import spec as specifications

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
-from fastlloyd._version import __version__
+from fastlloyd.base.version import __version__
 from fastlloyd_lab.pictures import tables
 from fastlloyd_lab.pictures.sheet import Drawing, save
 from fastlloyd_lab.pictures.summaries import CONFIDENCE, Summaries

@@ -18,7 +18,6 @@ from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, 
 from fastlloyd.app.studies import plan_of, refusal_of, title_of
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.precision import delta_up, epsilon_up
-from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.federation.admission import DataSet, outlook
 from fastlloyd.federation.ledger import known_datasets
 from fastlloyd.federation.plan.plan import Plan
@@ -183,7 +182,7 @@ def _odds(plan: Plan) -> str:
         min(100, math.ceil(100 * share - 1e-9))
         for share in (odds.right_guesses(), odds.certainty(0.5))
     )
-    is_replaced = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
+    is_replaced = m.neighboring_relation.value == "replace_one"
     asked = (
         f"which of two values one {unit.one} has"
         if is_replaced

@@ -18,7 +18,7 @@ from fastlloyd.base.precision import rounded_up
 from fastlloyd.base.problems import Faults
 from fastlloyd.errors import FastLloydError
 from fastlloyd.federation.admission import DataSet
-from fastlloyd.jobs.recipe_choices import choices_of
+from fastlloyd.jobs.choices import choices_of
 from fastlloyd.jobs.settings import check_clustering
 from fastlloyd.mechanisms.uncertainty import Verdict
 from fastlloyd.reports.accounts import down

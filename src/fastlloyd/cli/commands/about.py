@@ -21,6 +21,6 @@ def help(command: Words = None) -> None:  # noqa: A001 - the name of the command
 
 def version() -> None:
     """Show the version."""
-    from fastlloyd._version import __version__
+    from fastlloyd.base.version import __version__
 
     typer.echo(f"fastlloyd {__version__}")

@@ -17,9 +17,9 @@ from fastlloyd.cli.options import (
     UnitColumn,
     UnitName,
     ValueRange,
+    request_option,
 )
 from fastlloyd.cli.recipes import RecipeFile
-from fastlloyd.cli.request_option import request_option
 
 
 def _carry_out(path: Path) -> None:

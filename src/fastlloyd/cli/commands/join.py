@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from fastlloyd.cli.join_conflicts import note_conflicts
 from fastlloyd.cli.layout_options import LayoutOptions
 from fastlloyd.cli.network_options import (
     AgreedDigest,
@@ -23,6 +22,7 @@ from fastlloyd.cli.network_options import (
     OwnKey,
     ServerAddress,
     StoreFile,
+    note_conflicts,
 )
 from fastlloyd.cli.options import (
     Engine,
@@ -37,9 +37,9 @@ from fastlloyd.cli.options import (
     Purpose,
     RowsAre,
     UnitColumn,
+    request_option,
 )
 from fastlloyd.cli.recipes import OwnRecipeFile
-from fastlloyd.cli.request_option import request_option
 from fastlloyd.errors import DataError, EngineError, OutputError, StateError
 
 if TYPE_CHECKING:
@@ -286,7 +286,6 @@ class _Joining(NamedTuple):
         """
         from fastlloyd.cli import accounts, network, results
         from fastlloyd.cli.failures import dispensable
-        from fastlloyd.cli.finished_runs import say_again
         from fastlloyd.federation.protocol.actions import Ended
         from fastlloyd.jobs.parties import has_ended, has_finished
         from fastlloyd.reports.result import result_of_run
@@ -296,7 +295,7 @@ class _Joining(NamedTuple):
             # of a process that was killed before it had told the ledger how a run ended
             self.client.holder(watch).follow(kept, only_if_there=True)
         if has_finished(kept.history, plan):
-            say_again(plan, output, self.written)
+            results.say_again(plan, output, self.written)
             return None
         if self.beside is not None and has_ended(kept.history, plan):
             # a client that has not been told is told, before this command is refused

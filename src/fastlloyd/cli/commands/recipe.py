@@ -128,7 +128,7 @@ def explain(recipe: RecipePath) -> None:
 def from_result(result: ResultPath, out: Printed = None, force: Force = False) -> None:
     """Write the recipe of a result: its features, and the options of the run that made it."""
     from fastlloyd.records.recipe_text import TEMPLATE_HEADING
-    from fastlloyd.reports.stored_recipe import recipe_of
+    from fastlloyd.reports.stored_result import recipe_of
 
     if out is not None:
         check_file(out, heading=TEMPLATE_HEADING, force=force)

@@ -2,9 +2,14 @@
 durable.
 """
 
-from fastlloyd.federation.runs.durable_client import DurableClient, check_may_join, reservation
+from fastlloyd.federation.runs.durable_client import (
+    DurableClient,
+    KnownRecords,
+    check_may_join,
+    own_runs,
+    reservation,
+)
 from fastlloyd.federation.runs.durable_server import DurableServer
-from fastlloyd.federation.runs.known_records import KnownRecords, own_runs
 
 __all__ = [
     "DurableClient",

@@ -17,8 +17,8 @@ from fastlloyd.errors import DataError
 from fastlloyd.jobs.recipe_check import check_recipe
 from fastlloyd.jobs.source import FileSource
 from fastlloyd.records.recipe import Recipe
-from fastlloyd.records.recipe.logarithm import natural_log
 from fastlloyd.records.recipe.rows import Using
+from fastlloyd.records.recipe.scales import natural_log
 from fastlloyd.records.recipe_frames import frame_records
 from record_files import pa, pq
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.records.recipe import logarithm
-from fastlloyd.records.recipe.logarithm import STEP, natural_log
+from fastlloyd.records.recipe import scales
+from fastlloyd.records.recipe.scales import STEP, natural_log
 
 
 def nearest_step(value: float) -> float:
@@ -38,8 +38,8 @@ def test_a_logarithm_is_the_nearest_step_of_the_exact_one(value: float) -> None:
 def test_a_doubtful_number_is_decided_once_in_however_many_records_it_stands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    decided = Mock(side_effect=logarithm._steps)
-    monkeypatch.setattr(logarithm, "_steps", decided)
+    decided = Mock(side_effect=scales._steps)
+    monkeypatch.setattr(scales, "_steps", decided)
     value = beside_a_border(1 << 33, 0)
     found = natural_log(np.array([value, 2.0] * 1000))
     assert found.tolist() == [nearest_step(value), nearest_step(2.0)] * 1000
@@ -60,19 +60,19 @@ def test_an_error_of_four_units_in_the_last_place_changes_nothing(
     exact = natural_log(value)
     with pytest.MonkeyPatch.context() as patch:
         other = np.log(value) + units * np.spacing(np.log(value))
-        patch.setattr("fastlloyd.records.recipe.logarithm.np.log", lambda _: other)
+        patch.setattr("fastlloyd.records.recipe.scales.np.log", lambda _: other)
         assert natural_log(value)[0] == exact[0]
 
 
 def test_of_a_million_numbers_few_are_decided_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     decided = list[float]()
-    steps = logarithm._steps
+    steps = scales._steps
 
     def counted(value: float) -> int:
         decided.append(value)
         return steps(value)
 
-    monkeypatch.setattr(logarithm, "_steps", counted)
+    monkeypatch.setattr(scales, "_steps", counted)
     values = np.linspace(0.2, 400, 1_000_000)
     found = natural_log(values)
     assert len(decided) < 200
