@@ -25,7 +25,7 @@ COMPARISONS ?= 10000000000
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
-	@printf '\n%s\n' 'For researchers, in lab/ (make paper is make -C lab paper):'
+	@printf '\n%s\n' 'For researchers: from lab/Makefile, and all of them work from here, too (make paper is make -C lab paper):'
 	@$(MAKE) --no-print-directory -C lab help
 
 .DEFAULT:

@@ -60,6 +60,7 @@ LINKS = """\
 - [Command line](reference/command-line.md): every command with its options
 - [Files of a result](reference/files.md)
 - [Codes](reference/codes.md): exit codes, errors, what is outside the guarantee
+- [Names for experiments](reference/experiments.md): methods, measures, figures, data sets
 """
 """Lines of the part Reference about these pages."""
 
@@ -74,6 +75,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "command-line", _command_line()
     yield "files", _files()
     yield "codes", _codes()
+    yield "experiments", _experiments()
 
 
 def _file(title: str) -> str:
@@ -238,4 +240,47 @@ def _codes() -> str:
     lines += [table()]
     lines += ["", "## Status of a cluster", "", "| status | |", "|---|---|"]
     lines += [f"| `{each.value}` | [what it means](../accuracy.md#status) |" for each in Status]
+    return "\n".join(lines) + "\n"
+
+
+def _experiments() -> str:
+    from fastlloyd_lab.datasets import CATALOGUE, synthetic
+    from fastlloyd_lab.experiments.measures import FIGURES, MEASURES
+    from fastlloyd_lab.experiments.methods import METHODS
+
+    better = {-1: "smaller", 0: "", 1: "larger"}
+    lines = [
+        "# Names for experiments",
+        "",
+        "A [specification](../how-to/specifications.md) names these, and methods and sets of your",
+        "own as `FILE.py:NAME`. `fastlloyd experiment run SPEC --dry-run` checks its names.",
+    ]
+    lines += ["", "## Methods", "", "| name | method | noise | options to sweep |", "|---|---|---|---|"]
+    lines += [
+        f"| `{name}` | {method.label} | {'by epsilon' if method.private else 'none'} |"
+        f" {', '.join(f'`{option}`' for option in sorted(method.options))} |"
+        for name, method in METHODS.items()
+    ]
+    lines += ["", "## Measures", "", "| name | measure | better |", "|---|---|---|"]
+    lines += [
+        f"| `{name}` | {measure.axis} | {better[measure.better]} |"
+        for name, measure in MEASURES.items()
+    ]
+    lines += ["", "## Figures", "", *(f"- `{name}`" for name in FIGURES)]
+    lines += [
+        "",
+        "## Public data sets",
+        "",
+        "[Fetch them](../how-to/data-sets.md#fetch) first, except where scikit-learn has them.",
+        "",
+        "| name | records | features | usual clusters | fetch |",
+        "|---|---:|---:|---:|---|",
+    ]
+    lines += [
+        f"| `{name}` | {entry.n_records:,} | {entry.n_features} | {entry.n_clusters} |"
+        f" {'scikit-learn has it' if entry.bundled else 'yes'} |"
+        for name, entry in CATALOGUE.items()
+    ]
+    lines += ["", "## Generated sets", "", "| name | records |", "|---|---|"]
+    lines += [f"| `{each.pattern}` | {_plain(each.text)} |" for each in synthetic.FAMILIES]
     return "\n".join(lines) + "\n"

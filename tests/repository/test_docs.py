@@ -119,6 +119,21 @@ def test_the_mechanism_of_the_paper_is_read_in_six_files_of_no_more_lines_than_p
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_make_target_that_a_page_names_exists_where_it_says(page: Path) -> None:
+    """The makefile of the root hands what it does not know to that of the lab."""
+    here, lab = (
+        set(re.findall(r"^([a-z][a-z-]*):", (ROOT / name).read_text(), re.MULTILINE))
+        for name in ("Makefile", "lab/Makefile")
+    )
+    fenced = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+    text = page.read_text()
+    code = [*fenced.findall(text), *re.findall("`([^`]+)`", fenced.sub("", text))]
+    typed = re.compile(r"^ *(?:\$ )?make\s+(-C lab )?([a-z][a-z-]*)", re.MULTILINE)
+    for folder, name in typed.findall("\n".join(code)):
+        assert name in (lab if folder else here | lab), f"{page.name}: make {folder}{name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_source_file_that_a_page_names_exists(page: Path) -> None:
     for name in set(re.findall(r"`((?:[a-z_]+/)*[a-z_0-9]+\.py)`", page.read_text())):
         assert any(f"/{path}".endswith(f"/{name}") for path in PYTHON_FILES), (

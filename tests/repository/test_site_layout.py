@@ -1,5 +1,5 @@
 """The documentation site can be laid out: each link of a page leads to a place on it, and its
-reference names every public name, command and file of a result.
+reference names every public name, command, file of a result and method of experiments.
 """
 
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fastlloyd
 from clone import ROOT
+from fastlloyd_lab.experiments.methods import METHODS
 
 
 def test_every_page_has_a_place_on_the_site_and_in_its_lists(tmp_path: Path) -> None:
@@ -24,6 +25,8 @@ def test_every_page_has_a_place_on_the_site_and_in_its_lists(tmp_path: Path) -> 
     assert pages - listed == set()
     shown = "".join(page.read_text() for page in site.glob("reference/python-*.md"))
     assert all(f"fastlloyd.{name}\n" in shown for name in fastlloyd.__all__ if name[0] != "_")
+    for_experiments = (site / "reference/experiments.md").read_text()
+    assert all(f"| `{name}` | " in for_experiments for name in METHODS)
 
 
 def _within(site: Path, page: Path) -> str:
