@@ -255,7 +255,8 @@ def _experiments() -> str:
         "A [specification](../how-to/specifications.md) names these, and methods and sets of your",
         "own as `FILE.py:NAME`. `fastlloyd experiment run SPEC --dry-run` checks its names.",
     ]
-    lines += ["", "## Methods", "", "| name | method | noise | options to sweep |", "|---|---|---|---|"]
+    lines += ["", "## Methods", ""]
+    lines += ["| name | method | noise | options to sweep |", "|---|---|---|---|"]
     lines += [
         f"| `{name}` | {method.label} | {'by epsilon' if method.private else 'none'} |"
         f" {', '.join(f'`{option}`' for option in sorted(method.options))} |"

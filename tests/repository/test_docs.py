@@ -129,7 +129,7 @@ def test_every_make_target_that_a_page_names_exists_where_it_says(page: Path) ->
     text = page.read_text()
     code = [*fenced.findall(text), *re.findall("`([^`]+)`", fenced.sub("", text))]
     typed = re.compile(r"^ *(?:\$ )?make\s+(-C lab )?([a-z][a-z-]*)", re.MULTILINE)
-    for folder, name in typed.findall("\n".join(code)):
+    for folder, name in (found for piece in code for found in typed.findall(piece)):
         assert name in (lab if folder else here | lab), f"{page.name}: make {folder}{name}"
 
 

@@ -60,7 +60,8 @@ AGAIN = (
 )
 NEXT = (
     "\nNext: your own table. `fastlloyd recipe new FILE` asks what its columns are and writes"
-    " recipe.toml; then `fastlloyd fit FILE --recipe recipe.toml --out result` clusters it."
+    " recipe.toml; then `fastlloyd fit FILE --recipe recipe.toml --dataset NAME --new-dataset"
+    " --out result` clusters it, and your ledger counts the run."
     " docs/tutorial.md goes through it; docs/how-to/run-a-study.md tells several organisations how"
     " to run a study."
 )
