@@ -1,4 +1,4 @@
-"""Answers to queries, after a check that there are at most as many records as the cap.
+"""Answers to queries about records. The number of records is first compared with its cap.
 
 Queries may be answered from records on this machine, or by any other object that can answer them.
 """
@@ -22,7 +22,7 @@ from fastlloyd.mechanisms.spread import Shares, shares_of, spread_key
 class Records(Protocol):
     """Records of one organisation: grid points of `domain`, which answer queries with integers.
 
-    An answer does not depend on how the records are split.
+    An answer does not depend on how the records are divided into blocks.
 
     n : number of records, or of persons, or None until a pass has counted them. Do not publish it.
     share_bits : base-2 logarithm of a person's number of shares (`persons.py`), or 0 if single
@@ -44,7 +44,8 @@ class Records(Protocol):
 
 
 class Asked(Protocol):
-    """Function that is summed over records, as plain data.
+    """Function of records whose values are summed. It consists of plain data, which can be sent to
+    other processes.
 
     shape : shape of the sum.
     """
@@ -150,9 +151,9 @@ class SharedRecords:
     number of shares, divided among the person's rows (`persons.py`).
 
     In an answer, each row counts once for each of its shares. Rows with the same number of shares
-    form a group. A group answers as records do, and its answer is multiplied by this number of
-    shares. The integers are the same as row by row. If shares are spread evenly over a person's
-    rows, there are at most about 2**(share_bits / 2 + 1) groups.
+    form a group. A query is answered for each group, and the answer is multiplied by the group's
+    number of shares. The result has the same integers as an answer row by row. If shares are spread
+    evenly over a person's rows, there are at most about 2**(share_bits / 2 + 1) groups.
 
     n : number of persons.
     """
@@ -172,7 +173,7 @@ class SharedRecords:
 
     @classmethod
     def of_persons(cls, mechanism: AnyRun, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
-        """Return all rows of some persons, each with its number of a person's shares.
+        """Return all rows of some persons, each row with its number of shares.
 
         mechanism : mechanism that states the number of shares of a person.
         ids : id of the person of each row, as in `spread.person_hashes`.

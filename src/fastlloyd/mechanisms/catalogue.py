@@ -1,6 +1,6 @@
 """Names of all algorithms, mechanisms and presets.
 
-Functions design a mechanism from settings, and read it from a file.
+Functions design a mechanism from settings, or read a mechanism from a file.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,10 @@
 """Random assignment of records, or of rows of persons, to the clients of a simulation.
 
 A secret key is drawn for one run and never stored. The record with number i goes to client floor(M
-u / 2**64), where u is the 64-bit keyed word of i. The assignment does not depend on any record's
-values or on the number of records. So adding or replacing a record leaves all others at their
-clients. The guarantee of a run with missing clients needs this (docs/proofs/deal.md). If the
-clients got equal numbers of records instead, one more record would move others.
+u / 2**64), where u is a 64-bit word that the key assigns to i. The assignment does not depend on
+any record's values or on the number of records. So adding or replacing a record leaves all others
+at their clients. The guarantee of a run with missing clients needs this (docs/proofs/deal.md). If
+the clients got equal numbers of records instead, one more record would move others.
 
 The first client of a person is floor(M h), where h in [0, 1) is a keyed hash of the id. The
 person's rows may be at this client and the c - 1 following ones, modulo M. A keyed hash chooses one

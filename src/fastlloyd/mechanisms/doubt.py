@@ -26,7 +26,8 @@ ROUNDING = 2.0**-50
 def is_doubtful(
     m: AnyRun, round: Round, answer: Answer, n_records: int, noise: AnswerNoise, n_draws: int
 ) -> bool:
-    """Return whether at most `n_records` records with the planned noise cannot give this answer.
+    """Return whether this answer is too unlikely to come from at most `n_records` records and the
+    planned noise.
 
     noise : noise scales of the answer.
     n_draws : number of separately rounded draws in the noise of every entry.

@@ -43,7 +43,8 @@ class SumUnit(enum.Enum):
 
 
 class FarRecords(enum.Enum):
-    """Treatment of the records that are farther than R from their centroid in the last round.
+    """Treatment of the records that are farther than a radius R from their centroid in the last
+    round.
 
     The noisy sums of a round show the *centre* of the records nearest to a centroid. Records
     farther away than R count in part or not at all. So if a column is skewed, the mean of the

@@ -66,10 +66,10 @@ def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | 
 def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) -> LossRound | None:
     """Return the round that estimates the loss, or None if the loss is not estimated.
 
-    A record adds at most eta_d^2 in squared grid units, whatever radius a round has. FastLloyd
-    would move no centroid for a record that is farther from every centroid. One cap for all
-    algorithms makes their losses comparable. The cap is at most the squared diagonal, because no
-    two points of the domain are farther apart.
+    A record adds at most eta_d^2 in squared grid units, where eta_d is the planned radius of a
+    cluster. The radius of a round does not matter. In FastLloyd, a record farther than eta_d from
+    every centroid moves no centroid. One cap for all algorithms makes their losses comparable. The
+    cap is at most the squared diagonal, because no two points of the domain are farther apart.
 
     share : share of the budget that the round spends. The noise scale is rounded up.
     largest : the most that one record can change one coordinate of a sum. The loss is measured in

@@ -75,8 +75,8 @@ def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArra
     """Return noisy counts lowered by their standard deviation, for use as divisors in error
     estimates.
 
-    A count is not lowered below the deviation. If the deviation exceeds the number of records of
-    equal clusters, a count is not lowered below that number.
+    Each result is at least 1, and at least the smaller of `deviation` and `n_expected` /
+    n_clusters.
 
     counts : noisy counts, float64 (n_clusters,).
     deviation : standard deviation of their noise.

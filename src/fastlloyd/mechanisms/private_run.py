@@ -74,7 +74,8 @@ class PrivateRun(
         D, D'.
     delta_slack : part of delta that pays for adding up rounded shares of noise. 0 in the central
         model.
-    neighboring_relation : change between neighbours, which the guarantee covers.
+    neighboring_relation : change between neighbours that the guarantee covers: a unit is added or
+        removed, or it is replaced.
     public_seed : seed of all public randomness, 64 hex digits.
     count_bits : the unit of counts is 2**-count_bits records, or 2**-count_bits shares of a person.
     rounds : rounds of the algorithm, in order. Each kind of run states their type.

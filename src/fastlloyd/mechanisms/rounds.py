@@ -1,6 +1,6 @@
 """Rounds of a run, each with one query and one noisy answer.
 
-The last one may be a round for the loss. The central model, clients and the server treat all rounds
+The last round may estimate the loss. The central model, clients and the server treat all rounds
 alike. An answer is a matrix whose columns form parts, and all noise in a part has the same scale.
 Kinds of rounds are `LossRound`, `lloyd/mechanism.LloydRound` and those in `moment_lloyd/rounds.py`.
 """
@@ -43,8 +43,8 @@ class AnswerNoise:
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """One query and its noisy answer, as a plan contains it. Parameter `m` is the mechanism of the
-    round.
+    """One query and its noisy answer, as the plan describes them. In all methods, `m` is the
+    mechanism of the round.
 
     moves_centroids : whether the answer moves the centroids.
     counts_records : whether the last column of the answer counts records.

@@ -110,8 +110,8 @@ PRESETS = {
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of every run.
 
-    epsilon, delta : guarantee. None stands for the default delta. Without noise epsilon has no
-        effect.
+    epsilon, delta : guarantee. If `delta` is None, the default delta is used. Without noise epsilon
+        has no effect.
     persons : persons and their caps, if all rows of a person are protected together, or None.
     n_records : public cap on the number of records, or of persons.
     n_expected : public guess of the number of records or persons, or None for n_records.
@@ -178,7 +178,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole_delta(self) -> float:
-        """Delta of the guarantee."""
+        """Delta of the guarantee of the whole run: the stated delta, or the default delta if none
+        is stated. It is 0 without Gaussian noise.
+        """
         if self.noise is not Noise.GAUSSIAN:
             return 0.0
         return self.default_delta if self.delta is None else self.delta

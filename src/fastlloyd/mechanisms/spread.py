@@ -11,9 +11,10 @@ Privacy needs two properties of the hash (docs/proofs/persons.md). First, differ
 have different hashes, for which 128 bits of BLAKE2b suffice. Second, no party may be able to make
 many different rows of a person with equal hashes. Such rows are taken for equal rows. If one of
 them is removed, the indices of the others change, and so do their numbers of shares. The key of the
-hash is public, so plain arithmetic does not suffice, but 64 bits of BLAKE2b do. Two rows with the
-same hash move no more shares than other rows. Equal rows are numbered by plain arithmetic on whole
-arrays, as in SplitMix64 (Steele, Lea and Flood 2014).
+hash is public, so plain arithmetic does not suffice, but 64 bits of BLAKE2b do. Two different rows
+may have the same hash by accident. That does no harm: if one of them is removed, no more shares
+move than if any other row is removed. Equal rows are numbered by plain arithmetic on whole arrays,
+as in SplitMix64 (Steele, Lea and Flood 2014).
 """
 
 import hashlib

@@ -84,8 +84,8 @@ class _Clustered(NamedTuple):
 def clearest_split(noisy: NoisyVotes | None, n_clusters: int, seed: PublicSeed) -> Split | None:
     """Return the clearest split into 2 to `n_clusters` groups, or None if the votes do not decide.
 
-    The votes do not decide if noise hides most of them. Nor do they if more than `n_clusters`
-    groups have the largest silhouette.
+    The votes do not decide if noise hides most of them, or if a split into more than `n_clusters`
+    groups has the largest silhouette.
 
     seed : public seed of the run.
     """

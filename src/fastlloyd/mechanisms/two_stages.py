@@ -27,7 +27,7 @@ class TwoStages(msgspec.Struct, frozen=True):
     first : mechanism that finds the bounds.
     later : settings of the clustering, with the remaining budget. Its domain will be replaced by
         the bounds found. No other setting will change.
-    epsilon : epsilon of both stages together, at the delta of either stage.
+    epsilon : epsilon of both stages together, at the delta that each of them has.
     searched : keys of the features of a recipe that get the bounds found.
     """
 
@@ -42,7 +42,7 @@ class TwoStages(msgspec.Struct, frozen=True):
 
         settings : settings whose domain is a `placeholder`.
         outer : result of `bounds.design.outer_range`.
-        searched : as the field.
+        searched : keys of the features of a recipe that get the bounds found.
 
         Raises PlanError or BudgetError if a stage cannot be planned.
         """
@@ -93,7 +93,7 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
 
     mechanism : mechanism that found the bounds.
     bounds : bounds of the features.
-    epsilon : epsilon of both stages together, at the delta of either stage.
+    epsilon : epsilon of both stages together, at the delta that each of them has.
     """
 
     mechanism: BoundsMechanism

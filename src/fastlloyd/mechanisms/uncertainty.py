@@ -1,7 +1,7 @@
 """Estimates of the accuracy of released centroids and of the loss.
 
 For each centroid, an estimate says how far it is from the centre of its records (`FarRecords`), or
-that this distance is unknown. Another estimates the noise in the loss.
+that this distance is unknown. Another estimate is for the noise in the loss.
 
 The estimates use noisy answers and public scales alone, so they cost no privacy. Noise is only one
 part of the distance. A move may have been shrunk, and the centroids may not have converged. All
@@ -161,7 +161,7 @@ def loss_estimate(
     loss.
 
     deviation : standard deviation of the noise in the loss, in squared half widths of the domain.
-        None stands for that of the central model and of `server-noise`.
+        None stands for the deviation in the central model and in `server-noise`.
     """
     if mechanism.loss is None:
         return None
@@ -189,7 +189,8 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
         NaN for a centroid that was not moved. `Mechanism.promise` states what two standard errors
         cover.
     status : status of each cluster.
-    radius : R of the promise in original units, float64 (n_features,), or None without an R.
+    radius : radius R that `Mechanism.promise` names, in original units, float64 (n_features,), or
+        None if it names none.
     beyond : largest distance by which the mean of a cluster's records may be outside the interval
         of two standard errors, float64 (n_clusters, n_features), in original units. It is positive
         above the interval and negative below, and NaN if nothing is stated. None if the answers do
@@ -258,8 +259,8 @@ def cautions(status: Sequence[Status], count_error: float) -> list[Fact]:
 def verdict(
     mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatArray, count_error: float
 ) -> Verdict:
-    """Return the verdict on a result. It is about a cluster with the median noisy count, or with no
-    record if most clusters have few records or did not move.
+    """Return the verdict on a result. It is about a cluster with the median noisy count. If most
+    clusters have few records or did not move, it is about a cluster without records.
     """
     error = typical_error(mechanism, accuracy, noisy_counts, count_error)
     n_few = sum(each in (Status.FEW, Status.STAYED) for each in accuracy.status)
@@ -272,9 +273,9 @@ def typical_error(
 ) -> float:
     """Return the median of the relative errors (`relative_errors`).
 
-    The error of a centroid that was not moved counts as infinite. The error of a cluster with few
-    records also does, if the mechanism divides by noisy counts as they are. If the noise in counts
-    is smaller than one record, the error of an empty cluster's centroid counts as 0.
+    The error of a centroid that was not moved counts as infinite. If the mechanism divides by noisy
+    counts as they are, the error of a cluster with few records is infinite too. If the noise in
+    counts is smaller than one record, the error of an empty cluster's centroid counts as 0.
     """
     ratios = np.nan_to_num(relative_errors(mechanism, accuracy.errors))
     stayed = np.array([each is Status.STAYED for each in accuracy.status])
@@ -307,7 +308,7 @@ class _Move:
 
     @property
     def squared_excess(self) -> FloatArray:
-        """Squared length of the move minus that of its noise, (n_clusters,).
+        """Squared length of the move minus the expected squared length of its noise, (n_clusters,).
 
         It is below 0 if noise explains more than the move.
         """
@@ -334,7 +335,11 @@ def _last_move(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviati
 def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
     """Return the squares of the moves that may still come, (n_clusters, n_features).
 
-    If one centroid moves, records change clusters. More records do so in larger clusters.
+    They depend on each cluster's own last move and on the moves of all clusters, because a moving
+    centroid takes records from its neighbours. Moves of larger clusters have more weight.
+
+    radius : length to which offsets were clipped in the last round.
+    others : weight of the moves of all clusters.
     """
     variances = move.deviations**2
     own = np.maximum(move.asked**2 - EXPLAINED**2 * variances, 0.0)
@@ -380,7 +385,9 @@ def _status(updated: BoolArray, few: BoolArray, moving: BoolArray) -> tuple[Stat
 
 
 def _radius(mechanism: Mechanism, clustering: Clustering) -> FloatArray | None:
-    """Return R in original units, float64 (n_features,), or None if every record counts in full."""
+    """Return the radius R within which records count in full, in original units, float64
+    (n_features,). Return None if every record counts in full.
+    """
     if mechanism.far_records is FarRecords.COUNTED:
         return None
     seen = clustering.evidence

@@ -1,1 +1,1 @@
-"""Bounds of the features, found from noisy histograms if their ranges are not well known."""
+"""Search for the bounds of features whose ranges are not well known, by noisy histograms."""

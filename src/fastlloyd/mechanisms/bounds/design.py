@@ -37,7 +37,7 @@ LEAST_SHARE, MOST_SHARE = Fraction(5, 100), Fraction(20, 100)
 
 
 class BoundsSettings(RunSettings, frozen=True, kw_only=True):
-    """Settings of a run that finds bounds. The domain is that of `outer_range`."""
+    """Settings of a run that finds bounds. The domain is a result of `outer_range`."""
 
     noise: ClassVar[Noise] = Noise.GAUSSIAN
 
@@ -47,7 +47,8 @@ class Stages(NamedTuple):
 
     first : mechanism of the first stage, which finds bounds.
     share : share of mu^2 that the first stage spends.
-    epsilon : epsilon of the second stage, which uses the bounds. Its delta is that of both stages.
+    epsilon : epsilon of the second stage, which uses the bounds. It holds at the delta of the whole
+        budget.
     """
 
     first: BoundsMechanism
@@ -129,8 +130,8 @@ def _questions(settings: BoundsSettings) -> tuple[Histograms, ...]:
 
 
 def _dearest(settings: BoundsSettings, question: Histograms) -> int:
-    """Return the largest mu^2 that one answer can cost, over all pairs of neighbours. The noise of
-    each count has a standard deviation of 1.
+    """Return the largest mu^2 that one answer can cost, over all pairs of neighbours, if the noise
+    of each count has a standard deviation of 1.
     """
     sensitivity = in_shares(question, settings.persons).sensitivity
     return max(sum(corner) for corner in sensitivity.corners(settings.neighboring_relation))

@@ -106,11 +106,15 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return (self.scale,) * self.n_levels
 
     def question(self, m: Any) -> Histograms:
-        """Return the query, without its parameters, for the counts of all nodes of all features."""
+        """Return the query, without its parameters, for the counts of records in all intervals
+        (nodes) of the histograms of all features.
+        """
         return Histograms(domain=m.domain, n_levels=self.n_levels, count_bits=m.count_bits)
 
     def query(self, m: "BoundsMechanism", state: FoundBounds) -> Query:
-        """Return the query that divides the bounds of the state into leaves of equal width."""
+        """Return the query that divides the state's bounds of each feature into intervals (leaves)
+        of equal width.
+        """
         return ask(m.question(self), start=state.lower, step=self._step(m, state))
 
     def advance(
@@ -204,8 +208,8 @@ class BoundsMechanism(
 
     @property
     def seed(self) -> PublicSeed:
-        """Public seed, derived from all settings. It only decides which rows get the shares of a
-        person that are left over.
+        """Public seed, derived from all settings. It only decides which rows of a person get one
+        share more, if the person's shares do not divide evenly.
         """
         return PublicSeed(self.digest)
 
@@ -215,7 +219,7 @@ class BoundsMechanism(
         return FoundBounds(-B, B.copy(), np.zeros(self.n_features, dtype=np.bool_))
 
     def result(self, state: FoundBounds) -> FoundBounds:
-        """Return the last state."""
+        """Return the bounds found, which are the state after the last round."""
         return state
 
     def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
@@ -238,8 +242,8 @@ class BoundsMechanism(
             )
 
     def planning(self, noise_factor: float) -> list[Fact | Facts]:
-        """Return facts about the counts of each round, and the smallest number of records above the
-        noise.
+        """Return facts about the counts of each round, and about the smallest number of records in
+        an interval that stands out from the noise.
         """
         counted = []
         for number, (round, where) in enumerate(
@@ -267,7 +271,7 @@ class BoundsMechanism(
         ]
 
     def facts(self) -> dict[str, Any]:
-        """Return the outer range in original units, for the statement."""
+        """Return the outer range in original units, for the privacy statement."""
         ends = zip(self.domain.lower, self.domain.upper, strict=True)
         outer = dict(zip(self.domain.features, map(list, ends), strict=True))
         stated = {each.key: list(each.bounds) for each in self.domain.recipe or () if each.bounds}

@@ -38,7 +38,8 @@ class Thresholds:
     """Thresholds for noisy counts, as integers in units of the answer.
 
     node : a node is occupied if its count exceeds this threshold.
-    outside : entry n is `OUTSIDE` times the allowance for the noise of n nodes.
+    outside : entry n is `OUTSIDE` times the allowance for the noise in a sum of the counts of n
+        nodes.
     """
 
     node: int
@@ -49,9 +50,9 @@ class Thresholds:
     def of(cls, deviation: float, n_features: int, n_leaves: int) -> Self:
         """Return the thresholds for noise of deviation sigma in the count of every node.
 
-        They are sigma sqrt(2 ln(2 d leaves / .01)) for a node and sigma sqrt(n + 8) for n nodes.
-        Both are computed with 50 digits and rounded up. A prefix or a suffix of the leaves is a
-        union of at most 7 nodes of each level.
+        They are sigma sqrt(2 ln(2 n_features n_leaves / .01)) for a node, and sigma sqrt(n + 8) for
+        a sum of n nodes. Both are computed with 50 digits and rounded up. The leaves below or above
+        an interval are a union of at most 7 nodes of each level, so n is at most 14 for each level.
 
         deviation : sigma, the deviation of the total noise.
         """
@@ -115,6 +116,9 @@ def _spanning(
     """Yield a range of leaves for each occupied node without an occupied child.
 
     The range contains the leaves of the node and of its two neighbours.
+
+    node : a node is occupied if its count exceeds this threshold.
+    least, most : occupied leaves outside [least, most) are ignored.
     """
     children: Sequence[int] = ()
     for counts in reversed(levels):
@@ -131,10 +135,11 @@ def _spanning(
 
 
 def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> int:
-    """Return `OUTSIDE` times the noisy number of records outside, minus the allowance for noise.
+    """Return `OUTSIDE` times the noisy number of records outside the leaves [first, last), minus
+    the allowance for noise.
 
-    The number is the sum of the counts outside, or the total minus the sum inside. The sum with
-    fewer noisy counts is used.
+    The number of records is the sum of the counts outside, or the total minus the sum inside. The
+    sum with fewer noisy counts is used.
     """
     (below, n_below), (above, n_above) = (
         _total(levels, 0, first),

@@ -155,7 +155,7 @@ class HereEngine(Engine):
     def map(
         self, function: Callable[[Any], Result], pieces: Sequence[Any]
     ) -> Iterator[tuple[int, Result] | None]:
-        """Yield the result of each piece in their order, as `Engine.map` does."""
+        """Yield the index and the result of each piece, in the order of the pieces."""
         for number, piece in enumerate(pieces):
             yield number, function(self._computed(number, piece))
 

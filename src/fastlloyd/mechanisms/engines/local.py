@@ -45,7 +45,8 @@ class LocalEngine:
     ) -> Iterator[tuple[int, Result] | None]:
         """Yield results as `Engine.map` does. Raises EngineError if a process dies.
 
-        The cause, such as too little memory, would end the next process too.
+        A dead process is not replaced, because its cause of death, such as too little memory, would
+        end the next process too.
         """
         busy = self._busy
         # with a pass that was given up: who is asked and still answers would wait for us, and we

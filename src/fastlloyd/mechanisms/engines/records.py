@@ -50,7 +50,8 @@ class EngineRecords:
 
     source : name of the records in messages.
     parts : the engine's handle of each `Partition`, in the order of their numbers.
-    cells : largest number of cells of each part. None if it is known only after reading.
+    cells : for each part, an upper bound on its number of cells, or None if it is known only after
+        reading.
     report : function of the number of finished parts and the number of all parts. It is called from
         time to time, and after each part.
     check_unchanged : function that raises DataError if the records have changed since the
@@ -188,7 +189,7 @@ class EngineRecords:
             self._places[number] = place
 
     def _tallies(self, ask: Ask) -> Iterator[tuple[int, Tally]]:
-        """Yield the index of each part and its `Tally`, once."""
+        """Yield, once for each part, its index and its `Tally`."""
         left, of = set(range(len(self._places))), len(self._places)
         self._report(0, of)
         for came in self._engine.map(ask, self._places):

@@ -1,7 +1,8 @@
 """Tasks that workers carry out on a part of the records.
 
 A task is a callable made of plain data, without noise and without data of a store. It raises no
-error, because a worker's log would quote the values at hand. It returns the fault as one sentence.
+error, because the error in a worker's log could quote values of records. Instead it returns the
+fault as one sentence.
 """
 
 import platform
@@ -133,8 +134,8 @@ class Fault:
 
 
 class _Reading:
-    """Grid points of one part of the records, which are read on demand. Once all have been read,
-    `found` has the findings.
+    """Grid points of one part of the records, which are read on demand. Once all points have been
+    read, `found` contains the `Findings`.
     """
 
     def __init__(self, task: "_OfPart", part: Partition) -> None:
@@ -160,7 +161,8 @@ class _Reading:
 class _OfPart:
     """Task on a part of the records under a domain.
 
-    code : digest of the caller's source files. The worker must have the same one.
+    code : digest of the caller's source files (`code_digest`). The worker's source files must have
+        the same digest.
     """
 
     domain: Domain

@@ -1,16 +1,16 @@
 """Design of the paper's mechanisms by its error analysis.
 
-From settings follow radii, the number of iterations T, noise, and the division of the budget
-between sums and counts.
+The design computes radii, the number of iterations T, noise, and the division of the budget between
+sums and counts.
 
 Departs from the paper: T is a whole number. It is planned from a public number of records, because
 the true number would be revealed by T. Lloyd without noise runs 7 iterations like the others,
 instead of until nothing moves.
 
 Inputs are public. The mechanism stores results as integers or exact rationals, so no party
-recomputes them in floating point. The mechanism checks the results again when it is made. A mistake
-in this file costs utility, or is refused. Intermediate numbers have 50 decimal digits, within
-`fifty_decimals` only, and are the same on every machine.
+recomputes them in floating point. The mechanism checks the results again when it is made. So a
+mistake in this file makes results less accurate, or the check refuses it. Intermediate numbers have
+50 decimal digits, within `fifty_decimals` only, and are the same on every machine.
 """
 
 import math

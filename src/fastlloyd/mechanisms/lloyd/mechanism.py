@@ -69,7 +69,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
         The step divides sums by counts, clips moves to the radius, moves the centroids, and returns
         them to the domain, all in integers. A centroid with a noisy count below `min_count` is not
-        moved. The deviation of the noise is not used.
+        moved. The argument `noise` is not used.
         """
         centroids, sums, counts = state.centroids, answer[:, :-1], answer[:, -1]
         updated = update.is_large_enough(counts, m.number_bits, m.min_count)
@@ -160,7 +160,9 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def radius_share(self) -> Fraction:
-        """Ratio alpha of the planned radius, also of algorithms without a radius."""
+        """Alpha: the planned radius of a cluster, divided by the radius of a cube, if n_clusters
+        equal cubes fill the domain. Algorithms without a radius have an alpha too.
+        """
         return self.algorithm.alpha
 
     @property
@@ -170,7 +172,9 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def sums_are_relative(self) -> bool:
-        """Return whether the last round has a radius, and so sums offsets from the centroids."""
+        """Return whether the last round sums offsets from the centroids. It does if it has a
+        radius. Otherwise it sums the records themselves.
+        """
         return self.rounds[-1].squared_radius is not None
 
     @property
@@ -229,8 +233,8 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
         """Return the standard error that a result is expected to show for a centroid.
 
-        It is the error by noise, times a simulated factor for further moves
-        (`lab/studies/forecast.py`).
+        It is the error that noise causes, times a factor for moves that are still to come. The
+        factor is from simulations (`lab/studies/forecast.py`).
         """
         low, typical, high = (factor * self.noise_error(noise_factor) for factor in SHOWN)
         return ExpectedError(typical=typical, low=low, high=high)

@@ -59,7 +59,8 @@ F = Fraction
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """Row of `TABLE`: shares of the budget and radii of the rounds, and the number of directions.
-    The row is for runs with at most `max_features` features and a signal below `below_signal`.
+    The row is for runs with at most `max_features` features and a signal below `below_signal`. The
+    docstring of the module defines the signal.
     """
 
     max_features: int
@@ -78,8 +79,9 @@ class Row:
     n_inner: int
 
     def share(self, weight: Fraction, mean: Fraction) -> Fraction:
-        """Return the share of mu^2 that a round or part with this weight gets.
+        """Return the share of mu^2 that a round or part gets.
 
+        weight : weight of the round or part in the row.
         mean : weight of the mean in the row.
         """
         return weight / (COUNT + mean + self.lengths + self.second + self.votes + sum(self.steps))
@@ -277,15 +279,15 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
 def _in_square_units(
     settings: Settings[MomentAlgorithm], in_units: Callable[[int], Rounds]
 ) -> Rounds:
-    """Return the round that asks for squares, with its noise. Its units are the finest with which
-    the sum fits its integers.
+    """Return the round that asks for squares, with its noise. Its units are the finest for which
+    the sum does not overflow.
 
     in_units : function that returns the round for a number of units in the radius.
 
     The number of units is at most `SQUARE_UNITS`. Persons have larger sums and noise, so their
-    units are often half as fine. Lengths z in these units are rounded towards zero. So the trace is
-    smaller by at most a share of 2 sqrt(d) / |z|. With 4096 units in the radius that is 1 % at 100
-    features.
+    units are often half as fine. Vectors z in these units are rounded towards zero, so a sum of
+    squares is too small by a share of at most 2 sqrt(d) / |z|. With 4096 units in the radius that
+    is 1 % at 100 features.
     """
     bits = SQUARED_SUM_BITS - share_bits(settings.persons) - settings.n_records.bit_length()
     units = min(SQUARE_UNITS, 1 << bits // 2)
@@ -327,8 +329,8 @@ def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
 
 
 def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
-    """Return the number of candidates in the vote: the points for which nearest records are
-    counted.
+    """Return the number of candidates in the vote, in which each record votes for the candidate
+    nearest to it.
 
     wanted : number of candidates that should get votes above the noise.
 

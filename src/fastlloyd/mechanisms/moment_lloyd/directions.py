@@ -21,9 +21,10 @@ SURE = 0.05  # of the squared typical length: below such noise in the trace it i
 def directions(
     m: MomentFields, state: State, radius: Fraction, diagonal: Noisy, above: Noisy
 ) -> State:
-    """Return the state with the leading eigenvectors of the noisy second moment, at least one.
+    """Return the state with the leading eigenvectors of the noisy second moment.
 
-    An eigenvector counts if its eigenvalue is above the noise.
+    These are the eigenvectors whose eigenvalues are above the noise, up to `m.n_directions` of
+    them. If there is none, the first eigenvector is used.
 
     radius : radius of the round, in typical lengths.
     diagonal, above : noisy entries on the diagonal of the second moment, and above it.

@@ -194,8 +194,8 @@ def _beyond(
 
 
 def _of_clusters(votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArray) -> Estimate:
-    """Return the mean of some value over each cluster's candidates, weighted by their votes, with
-    its noise.
+    """Return, for each cluster, the mean of some value over its candidates, weighted by their
+    votes, and the standard deviation of the mean's noise.
 
     values : value of each candidate, float64 (m, .).
     owners : cluster of each candidate.

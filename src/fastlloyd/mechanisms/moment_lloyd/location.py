@@ -53,7 +53,9 @@ def number(m: MomentFields, count: Noisy) -> float:
 
 
 def scaled(m: MomentFields, state: State, share: float) -> State:
-    """Return the state with its number of records multiplied by `share`, from 1 to the cap."""
+    """Return the state with its number of records multiplied by `share`. The result is at least 1
+    and at most the cap.
+    """
     return known(
         m,
         state,

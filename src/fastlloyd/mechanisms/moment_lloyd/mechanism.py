@@ -71,8 +71,8 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
 
     @cached_property
     def n_candidates(self) -> int:
-        """Number of candidates in the vote: the points for which nearest records are counted. 0
-        without a vote.
+        """Number of candidates in the vote, in which each record votes for the candidate nearest to
+        it, or 0 without a vote.
         """
         return max(round.n_candidates for round in self.rounds)
 
@@ -93,8 +93,8 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         return State.start(self)
 
     def last_clustering(self, state: State) -> Clustering:
-        """Return the centroids after the last step, with the evidence of all answers about their
-        errors.
+        """Return the centroids after the last step, with the evidence from all answers about the
+        errors of the centroids.
         """
         last, before, answer = self.rounds[-1], state.seen.asked_in, state.seen.answer
         if before is None or answer is None:

@@ -276,8 +276,9 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
         return location.mean(m, state, sums, count)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """Return what the first answer shows: a noisy sum of all records, if the radius contains
-        the whole box.
+        """Return the evidence of the first answer (`Seen`). It contains the noisy sum of all
+        records if the radius contains the whole box, so no record was clipped. Otherwise it
+        contains no sum.
         """
         shown = super().seen(m, state, answer, noise)
         if self.radius < 1:

@@ -101,7 +101,7 @@ def from_gaussian(m: MomentFields, state: State) -> State:
 
 
 def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
-    """Return the state with the k-means centroids of a density, which denoised votes determine."""
+    """Return the state with the k-means centroids of a density that is made from denoised votes."""
     n, n_far, points, sample = (
         divisor(m, state),
         number_far(m),
@@ -172,8 +172,8 @@ def weighed(votes: Noisy, expected: FloatArray, n: float, n_far: int) -> FloatAr
 def weights(votes: Noisy, expected: FloatArray, n: float) -> FloatArray:
     """Return the weights of near candidates, float64 (m,), with sum n.
 
-    If the histogram is mostly signal, its largest entries are kept, up to n records. Otherwise the
-    result is the nearest histogram of n records.
+    If the votes are more signal than noise, the largest votes are kept, up to the sum n. Otherwise
+    the result is the nearest set of weights >= 0 with sum n.
 
     expected : expected votes of the candidates.
     """
@@ -227,7 +227,7 @@ def outstanding(votes: Noisy, n: float) -> FloatArray:
 def _candidates(m: MomentFields, state: State) -> FloatArray:
     """Return the candidate centroids of the state, float64 (m, r).
 
-    Their coordinates are those along the fitted directions or, without directions, the features.
+    The coordinates are along the fitted directions or, without directions, in the features.
     """
     points = state.candidates[:, : used(state)] if m.n_directions else state.candidates
     return points.astype(np.float64)

@@ -43,8 +43,8 @@ class MomentFields(Mechanism, frozen=True, kw_only=True):
 
     @property
     def n_candidates(self) -> int:
-        """Number of candidates in the vote: the points for which nearest records are counted. 0
-        without a vote.
+        """Number of candidates in the vote, in which each record votes for the candidate nearest to
+        it, or 0 without a vote.
         """
         raise NotImplementedError
 

@@ -33,9 +33,10 @@ def step(
 ) -> State:
     """Return the state after one step: divide sums of offsets by sizes, shrink the moves, and move.
 
-    The sizes in the state add up to the estimated number of records. The divisors need not add up
-    to it. If the offsets have coordinates in all features, a move is split into its part along the
-    directions and the rest. Each part is shrunk separately.
+    The new state's sizes add up to the estimated number of records. The sizes by which sums are
+    divided are raised to a minimum, so they may add up to more. If the offsets have coordinates in
+    all features, a move is split into its part along the directions and the rest. Each part is
+    shrunk separately.
 
     sums, counts : noisy sums of offsets, and noisy counts.
     in_directions : whether the offsets have coordinates along the directions.

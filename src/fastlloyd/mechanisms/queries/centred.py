@@ -19,7 +19,7 @@ from fastlloyd.mechanisms.queries.spaces import radius
 
 @dataclass(frozen=True, kw_only=True)
 class _Centred(Question):
-    """Base of queries with the parameters `centre`, g within the box, and `radius`.
+    """Base of queries with two parameters: `centre`, a point g in the box, and `radius`.
 
     The answer has one row.
     """
@@ -180,9 +180,9 @@ class SecondMoment(_Centred):
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
         """Return inequalities that every exact answer satisfies.
 
-        Entries on the diagonal satisfy those of a sum of squares. Entries above the diagonal
-        satisfy |S_ij| <= (S_ii + S_jj) / 2, because |z_i z_j| <= (z_i**2 + z_j**2) / 2 for each
-        record.
+        Entries on the diagonal satisfy the inequalities of a sum of squares (`ClippedSquares`).
+        Entries above the diagonal satisfy |S_ij| <= (S_ii + S_jj) / 2, because |z_i z_j| <= (z_i**2
+        + z_j**2) / 2 for each record.
         """
         d = self.domain.n_features
         diagonal, above, (i, j) = (

@@ -83,7 +83,7 @@ def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
 
     Z : integers with squared norms below 2**53, float64 (n, r), which are overwritten.
     radius : radius from 1 to 2**27, in the units of Z.
-    units : norm of a clipped row.
+    units : largest norm of a clipped row.
     """
     lengths = np.maximum(ceil_norms(Z), radius)
     Z *= units
@@ -153,7 +153,9 @@ def _check_lengths(Z: FloatArray, units: int) -> None:
 
 
 def check_largest(square: float, units: int) -> None:
-    """Raise AssertionError if the largest squared norm of some clipped vectors exceeds units**2."""
+    """Raise AssertionError if `square`, the largest squared norm of some clipped vectors, exceeds
+    units**2.
+    """
     if square > units**2:
         raise AssertionError(
             "this machine does not divide as IEEE 754 requires: a clipped vector is too long"

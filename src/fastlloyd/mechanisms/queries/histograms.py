@@ -81,7 +81,8 @@ class Histograms(Question):
     def sensitivity(self) -> Sensitivity:
         """Sensitivity derived in the docstring of the class.
 
-        d nodes of every level change at once, each by its full bound.
+        One record may change d nodes of every level at once, one for each feature, each by its full
+        bound.
         """
         one, d = 1 << self.count_bits, self.domain.n_features
         return Sensitivity(
@@ -112,7 +113,8 @@ class Histograms(Question):
         return np.concatenate(levels, axis=1) << self.count_bits
 
     def _leaves(self, x: GridArray, start: int, step: int) -> NDArray[np.int64]:
-        """Return the leaf of each value of a feature, (n,).
+        """Return, for each value of a feature, the index of the leaf (interval of the last level)
+        that contains it, (n,).
 
         Integer division makes the edges exact.
         """

@@ -109,8 +109,8 @@ class ClippedOffsets(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Parameters `centroids`, int64 (n_clusters, n_coordinates), and `radius`, and those of the
-        space.
+        """Parameters `centroids`, int64 (n_clusters, n_coordinates), and `radius`, and the
+        parameters of the space.
 
         Centroids are points of the space.
         """

@@ -136,10 +136,10 @@ class InShares(Question):
     """Query about persons, made from a query about records (`question`). A row counts once for each
     of its shares.
 
-    `answer` is for rows with one share each, and the client multiplies the answer by the number of
-    shares. So the total is the answer for a table that repeats each row once for each of its
-    shares. The shares of a person's rows add up to at most W. Only the sensitivity differs from
-    that of `question`.
+    So the answer is that of `question` for a table that repeats each row once for each of its
+    shares. `InShares.answer` takes rows of one share each, and the client multiplies by the number
+    of shares. The shares of one person's rows add up to at most W. Only the sensitivity differs
+    from the sensitivity of `question`.
     """
 
     question: Question
@@ -157,7 +157,7 @@ class InShares(Question):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Parts of the wrapped question."""
+        """Number of columns of each part of the answer, as in the wrapped question."""
         return self.question.parts
 
     @property

@@ -1,6 +1,7 @@
 """Queries of Lloyd's iterations: sums and counts of each cluster, and the loss at the end.
 
-Departs from the paper, which multiplies both sums and counts by 2**16.
+Departs from the paper, which multiplies both sums and counts by 2**16. Here sums are in grid units,
+and counts in units of 2**-count_bits records.
 """
 
 import hashlib

@@ -124,9 +124,9 @@ def squared_diameter(limits: IntArray) -> int:
 
 
 def radius(limits: IntArray) -> Parameter:
-    """Return the parameter of a radius around points.
+    """Return the `Parameter` for a radius around points.
 
-    It is from 1 to the smallest integer that no distance between two points exceeds.
+    The radius is from 1 to the smallest integer that no distance between two points exceeds.
 
     limits : largest absolute value of each coordinate.
     """
