@@ -69,7 +69,7 @@ def test_refusals_name_the_line_and_the_key(site: Site) -> None:
     refused(site, [*EXPORT[:3], "b.jsonl", "--key", "others/a.identity.toml"], "another identity")
     path = site.folder / "a.audit.jsonl"
     path.write_bytes(path.read_bytes().replace(DATASET.encode(), b"patientz", 1))
-    refused(site, [*VERIFY], "a.audit.jsonl: line 2 (event 1) has a line that was changed")
+    refused(site, [*VERIFY], "a.audit.jsonl: line 2 (event 1): the line was changed")
     refused(site, ["audit", "a.csv", "--verify", "a.public.toml"], "is no audit file")
 
 

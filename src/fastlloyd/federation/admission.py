@@ -79,8 +79,8 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 def new_run_id(stated: bytes | None, history: Callable[[], History]) -> bytes:
     """Return the id of a run, 16 bytes: the stated one, or a new one for None.
 
-    history : function that returns the whole history of the ledger. An opened ledger knows only its
-        last runs one by one.
+    history : function that returns the history of the ledger with all its runs. An opened ledger
+        lists only its latest runs, and has earlier ones only as a sum.
 
     Raises StateError if the ledger has a run with the stated id.
     """
@@ -137,10 +137,10 @@ def check_unit(dataset: DataSet, cost: PlannedCost, *histories: History) -> None
 
 
 def check_known_unit(dataset: str, unit: str, option: str, *histories: History) -> None:
-    """Raise BudgetError if the data set knows units, but not this one. If it knows none, do
-    nothing.
+    """Raise BudgetError if earlier runs or limits on the data set are for persons of known units,
+    and this unit is none of them. Without a known unit, do nothing.
 
-    With a mistyped unit, none of the earlier runs would count.
+    If a mistyped unit were accepted, none of the earlier runs would count for it.
 
     option : words that name the option for the unit, for the message.
     histories : histories in which units may be known.

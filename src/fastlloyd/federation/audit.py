@@ -10,7 +10,8 @@ A line has exactly the bytes that `_line` writes. The fields for people are deri
 event, so they cannot contradict it.
 
 The file proves what the owner of the key states. The owner can make a file of events that never
-happened, from an empty store. Only positions that others hold (`Positions`) contradict that.
+happened, from an empty store. Only positions that other parties have (`Positions`) can contradict
+such a file.
 """
 
 import hashlib
@@ -83,8 +84,8 @@ class Audit(NamedTuple):
     heads: tuple[bytes, ...]
 
     def check_position(self, known: KnownStore) -> None:
-        """Raise StateError unless the events begin with those of a position that the owner signed
-        earlier.
+        """Raise StateError unless the first events of the file lead to a position that the owner
+        signed earlier.
         """
         n = len(self.events)
         if known.length > n or self.heads[known.length].hex() != known.head:
@@ -105,7 +106,7 @@ def audit_file(
     """Return the content of an audit file.
 
     contents, events : verified content of the store.
-    approvals : approvals beside the store.
+    approvals : approvals that are stored next to the store.
     identity : private key of the store's owner.
     made : current time, in seconds since 1970, UTC.
 
@@ -131,7 +132,7 @@ def audit_file(
 
 
 def read_audit(content: bytes, expected: bytes, whose: str) -> Audit:
-    """Return the content of an audit file after every check.
+    """Check an audit file completely, and return its content.
 
     expected : public signing key of the party that should have made it, 32 bytes.
     whose : name of that party, for messages.
@@ -154,18 +155,18 @@ def read_audit(content: bytes, expected: bytes, whose: str) -> Audit:
         fields = _parsed(text, number)
         if isinstance(approval := fields.get("approval"), dict):
             if not all(isinstance(each, str) for each in approval.values()):
-                raise _fault(number, text, "a value that is no text")
+                raise _fault(number, text, "a value is not a text")
             _check_form(text, {"approval": approval}, number)
             approvals.append(approval)
         elif approvals:
-            raise _fault(number, text, "an event after an approval")
+            raise _fault(number, text, "an event comes after an approval")
         else:
             heads.append(_follow(text, fields, heads[-1], history, number))
             events.append(fields)
     number = len(texts) + 1
     signature = _parsed(end, number).get("signature")
     if not isinstance(signature, str) or not re.fullmatch("[0-9a-f]{128}", signature):
-        raise _fault(number, end, "no signature")
+        raise _fault(number, end, "the signature is missing")
     _check_form(end, _end(len(events), len(approvals), bytes.fromhex(signature)), number)
     try:
         verify(expected, bytes.fromhex(signature), _statement(signed))
@@ -188,11 +189,11 @@ def _unchanged(content: bytes) -> list[tuple[bytes, bytes]]:
     texts, before = list[tuple[bytes, bytes]](), _LABEL
     for number, line in enumerate([*lines, *([rest] if rest else [])], 1):
         if texts and texts[-1][0].startswith(_END):
-            raise _fault(number, line, "more after the end of the file")
+            raise _fault(number, line, "the file goes on after its end")
         found, text = _HASH.fullmatch(line[-_HASH_BYTES:]), line[:-_HASH_BYTES] + b"}"
         after = _hashed(text, before)
         if found is None or after.hex().encode() != found[1]:
-            raise _fault(number, line, "a line that was changed, or is not in its place")
+            raise _fault(number, line, "the line was changed, or is not in its place")
         texts.append((text, before))
         before = after
     if rest or len(texts) < 2 or not texts[-1][0].startswith(_END):
@@ -204,7 +205,9 @@ def _unchanged(content: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _check_owner(text: bytes, expected: bytes, whose: str) -> Role:
-    """Return the role in the first line. Raises StateError unless it names the expected key."""
+    """Return the role in the first line. Raises StateError unless the line names the expected
+    key.
+    """
     fields = _parsed(text, 1)
     if fields.get("fastlloyd_audit") != FORMAT:
         raise StateError(
@@ -218,9 +221,9 @@ def _check_owner(text: bytes, expected: bytes, whose: str) -> Role:
         identity = bytes.fromhex(fields["identity"])
         _check_form(text, _owner(role, identity, salt, int(made.timestamp())), 1)
     except (KeyError, TypeError, ValueError):
-        raise _fault(1, text, "an owner that cannot be read") from None
+        raise _fault(1, text, "the owner cannot be read") from None
     if role is Role.HOLDER or len(salt) != SALT_BYTES:
-        raise _fault(1, text, "an owner that is neither a client nor a server")
+        raise _fault(1, text, "the owner is neither a client nor a server")
     if identity != expected:
         raise StateError(
             f"line 1 names the signing key {identity.hex()}, but {whose} has the key"
@@ -243,15 +246,15 @@ def _follow(text: bytes, fields: Fields, head: bytes, history: History, number: 
         _check_form(text, _event(number - 1, seconds, event, head, history.role), number)
         history.add(event)
     except (StateError, KeyError, TypeError, ValueError, OverflowError) as error:
-        why = str(error) if isinstance(error, StateError) else "an event that cannot be read"
+        why = str(error) if isinstance(error, StateError) else "the event cannot be read"
         raise _fault(number, text, why) from None
     return head
 
 
 def _check_form(text: bytes, fields: Fields, number: int) -> None:
-    """Raise StateError unless the text of a line is exactly that of these fields."""
+    """Raise StateError unless the text of a line is exactly the encoding of these fields."""
     if text != _text(fields):
-        raise _fault(number, text, "fields that contradict the event, the order or the owner")
+        raise _fault(number, text, "the fields contradict the event, the order or the owner")
 
 
 def _parsed(text: bytes, number: int) -> dict[str, Any]:
@@ -260,17 +263,20 @@ def _parsed(text: bytes, number: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise _fault(number, text, "a line that is no JSON object")
+        raise _fault(number, text, "the line is not a JSON object")
     return fields
 
 
 def _fault(number: int, text: bytes, what: str) -> StateError:
-    """Return the error that names a line, and the event in it."""
+    """Return the error that names a line, and the event in it.
+
+    what : clause that says what is wrong with the line.
+    """
     inside = f"event {number - 1}"
     for beginning, name in ((b'{"approval"', "an approval"), (_END, "the end")):
         inside = name if text.startswith(beginning) else inside
     inside = "the owner" if number == 1 else inside
-    return StateError(f"line {number} ({inside}) has {what}", code=CHANGED_FILE)
+    return StateError(f"line {number} ({inside}): {what}", code=CHANGED_FILE)
 
 
 def _line(fields: Fields, before: bytes) -> tuple[bytes, bytes]:
@@ -315,7 +321,9 @@ def _end(n_events: int, n_approvals: int, signature: bytes) -> Fields:
 
 
 def _event(number: int, seconds: int, event: Event, head: bytes, role: Role) -> Fields:
-    """Return the fields of an event: for people, and its encoding with the head after it."""
+    """Return the fields of an event: fields for people, the encoded event, and the head of the
+    chain after it.
+    """
     return {
         "number": number,
         "time": _time(seconds),
@@ -327,7 +335,9 @@ def _event(number: int, seconds: int, event: Event, head: bytes, role: Role) -> 
 
 
 def _facts(event: Event, role: Role) -> Fields:
-    """Return the facts of an event that people look for."""
+    """Return the fields that show an event to people, such as the run, the data set and the
+    guarantee.
+    """
     of_run = {"run": event.run_id.hex()} if hasattr(event, "run_id") else {}
     match event:
         case RunReserved() | PersonRunReserved():

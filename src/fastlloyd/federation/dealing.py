@@ -215,7 +215,7 @@ class _SharedPasses:
 
     def answers(self, query: Query) -> list[IntArray]:
         """Return the answer of each client. The answers are kept until the next query, because each
-        client of the simulation asks this one.
+        client of the simulation asks the same query.
         """
         if self._asked != (query.question, query.digest):
             self._answers, self._asked = self.dealt.answers(query), (query.question, query.digest)

@@ -132,14 +132,15 @@ def _bits(cells: RealArray) -> Words:
 
 
 class RecordsHash:
-    """Keyed hash of a multiset of records. They are added in blocks of any size and in any order.
+    """Keyed hash of a multiset of records. Records are added in blocks of any size and in any
+    order.
 
-    A record becomes four numbers modulo 2**64, its lanes. They are summed over the records, and
-    HMAC-SHA256 binds the sums to the columns and the number of records. Let l and h be the halves
-    of a cell's 64 bits. A lane is the sum of (l + a)(h + b) over the columns, where a and b are
-    keys of 32 bits each (NH: Black et al., UMAC, CRYPTO 1999). So two different records have the
-    same lanes with a probability of at most 2**-128. A one-to-one function mixes each lane before
-    the sum. Without it, records that swap the cells of a column would have the same sums.
+    A record becomes four numbers modulo 2**64, its lanes. The lanes are summed over the records,
+    and HMAC-SHA256 binds the sums to the columns and the number of records. Let l and h be the
+    halves of a cell's 64 bits. A lane is the sum of (l + a)(h + b) over the columns, where a and b
+    are keys of 32 bits each (NH: Black et al., UMAC, CRYPTO 1999). So two different records have
+    the same lanes with a probability of at most 2**-128. A one-to-one function mixes each lane
+    before the sum. Without it, records that swap the cells of a column would have the same sums.
 
     Parameters
     ----------

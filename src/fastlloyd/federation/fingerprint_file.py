@@ -134,9 +134,9 @@ class Fingerprints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         begun = None if found is None else found.fingerprint
         if begun is None:
             raise StateError(
-                f"run {shown} is open, and the fingerprint of its records is lost, so it is"
-                " unknown whether these are the same; give the run up with `fastlloyd ledger"
-                " release`",
+                f"run {shown} is open, and the fingerprint of its records is lost, so"
+                " fastlloyd cannot tell whether you passed the same records again; give the run up"
+                " with `fastlloyd ledger release`",
                 code=NO_FINGERPRINTS,
             )
         if not fingerprint.goes_on_with(begun):

@@ -78,7 +78,7 @@ def place(named: Path | None = None) -> Path:
     Without either, it is a file in the user's state folder. A relative `named` starts at the
     current folder, but the path in the variable must be a full one.
 
-    Raises StateError if the path is not that of a file on this machine.
+    Raises StateError if the path does not name a file on this machine.
     """
     said = os.environ.get(VARIABLE)
     if named is None and not said:
@@ -279,7 +279,9 @@ class HoldersLedger:
         return self._read()[0]
 
     def _read(self) -> tuple[History, bytes | None]:
-        """Return the history of the ledger, and its identity, or None if there is no ledger."""
+        """Return the history and the identity of the ledger. If there is no ledger, return an empty
+        history and None.
+        """
         if not self.is_there():
             if self._identity is not None:
                 raise StateError(self._missing)
@@ -299,7 +301,8 @@ class HoldersLedger:
         digest: bytes,
         run_id: bytes | None = None,
     ) -> Iterator[Charge]:
-        """Charge a whole run to a data set, durably, and run the block, which draws the noise.
+        """Context that first charges a whole run to a data set, durably. The noise is drawn inside
+        the `with` block.
 
         If the block fails, the rounds for which it did not call `Charge.drawing` are refunded.
 
@@ -478,8 +481,8 @@ class HoldersLedger:
             now = now.followed_by(news(now, client))
         elif (seen := now.peers.get(identity.hex())) is not None and seen.length:
             raise StateError(
-                f"there is no store {client}, but the ledger has {n_events(seen.length)} of the"
-                f" store of this identity: correct the path, {WAY_OUT}"
+                f"there is no store {client}, but the ledger remembers a store of this identity"
+                f" with {n_events(seen.length)}: correct the path, {WAY_OUT}"
             )
         begun = now.runs.get(mine)
         if begun is not None and not begun.may_begin_again:

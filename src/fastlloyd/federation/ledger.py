@@ -106,7 +106,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         """Return the largest epsilon that the limit allows for each of `n_runs` equal runs, rounded
         down, or None without a limit.
 
-        at : delta of these runs, or None for that of the limit.
+        at : delta of these runs, or None for the delta of the limit.
 
         The result is also None if `at` is 0, the limit's delta is above 0, and earlier runs have
         Gaussian noise. Laplace noise then counts as Gaussian.
@@ -234,7 +234,8 @@ def account(history: History, dataset: str, speaks_of: Neighbours | None = None)
 
     history : history of a ledger or store.
     dataset : name of the data set, in any spelling.
-    speaks_of : neighbours of the account, or None for one record under the relation of the runs.
+    speaks_of : neighbours for which the account adds up costs (unit and neighbouring relation).
+        None stands for one record under the relation of the runs.
     """
     runs = runs_on(history, dataset)
     counted = counted_on(history, dataset)
@@ -265,7 +266,7 @@ def accounts(history: History) -> list[Account]:
 
 
 def accounts_on(history: History, dataset: str) -> list[Account]:
-    """Return all accounts of a data set that are worth showing."""
+    """Return the accounts of one data set that `accounts` would return."""
     return [account(history, dataset, each) for each in sums_on(history, dataset)]
 
 
@@ -361,8 +362,8 @@ def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
 
 
 Counted = tuple[PlannedCost, Sequence[int] | Mapping[int, int]]
-"""Cost of a run, and its rounds that count: a list of them, or a mapping from each of them to
-the number of its answers.
+"""Cost of a run, and the indices of its rounds that are charged: a list of indices, or a mapping
+from each index to the number of answers in that round.
 """
 
 
@@ -398,7 +399,8 @@ def first_of(runs: Sequence[Counted], speaks_of: Neighbours | None) -> Spending:
     """Return the cost that the first of these runs reserved (`Account.first_run`). It is zero if
     there are no runs.
 
-    speaks_of : neighbours of the account, or None for one record under the relation of that run.
+    speaks_of : neighbours for which the account adds up costs (unit and neighbouring relation).
+        None stands for one record under the first run's own relation.
     """
     if not runs:
         return Spending()
@@ -424,8 +426,8 @@ def finite(limit: Limit | None) -> Limit | None:
 def _kept(
     history: History, runs: Sequence[Run], limited: Limited, spent: Spending, first_run: Spending
 ) -> tuple[Limit | None, Proviso | None]:
-    """Return the limit in force before the first run, and the reason why runs chosen from results
-    may exceed it. The limit is None if a later one was larger. Either may be None.
+    """Return the limit in force before the first run, or None if there was none or a later limit
+    was larger. Also return the reason why runs chosen from results may exceed that limit, or None.
 
     limited : data set (`names.same`) and neighbours of the account.
     spent : total cost of the runs.

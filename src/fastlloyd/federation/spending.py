@@ -38,8 +38,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     mu_squared : sum of mu^2 of the rounds with Gaussian noise, exact.
     pure_epsilon : sum of epsilon of the rounds with Laplace noise, exact.
-    pure_mu_squared : sum of m(epsilon)^2 of the rounds with Laplace noise, rounded up.
-    distance : sum of tau of the runs.
+    pure_mu_squared : sum of `dp.gdp.pure_mu_squared` of the rounds with Laplace noise, rounded up.
+    distance : sum of tau (`RunCost.distance`) of the runs.
     n_unknown : number of rounds whose cost has no bound.
     delta : smallest delta of the plans with Gaussian noise, or 0 if there are none.
     """
@@ -118,7 +118,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
         epsilon, delta : the limit, both finite.
         first : as in `fits`.
-        at : delta of these runs, or None for that of the limit.
+        at : delta of these runs, or None for the delta of the limit.
         """
         planned = delta if at is None else at
         room = self._room(epsilon, delta, first) - self.whole

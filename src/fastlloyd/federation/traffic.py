@@ -104,7 +104,9 @@ def traffic(plan: Plan, name: str) -> Traffic:
 
 
 def upload_bytes(plan: Plan) -> tuple[int, ...]:
-    """Return the bytes of one client's upload in each round, with that of the loss."""
+    """Return the number of bytes that one client uploads in each round. If the loss is estimated,
+    its round is the last entry.
+    """
     return tuple(len(encode(upload)) for upload in _uploads(Limits.of(plan)))
 
 

@@ -430,8 +430,8 @@ def _statement(name: str, signing_key: str, certificate: str) -> bytes:
 
 
 def _bytes(base64_text: str) -> bytes:
-    """Return the bytes of a base64 text, or no bytes if it is invalid. The parser of the content is
-    stricter.
+    """Return the bytes of a base64 text, or no bytes if it is invalid. The parser that later reads
+    the bytes is stricter.
     """
     with suppress(ValueError):
         return base64.b64decode(base64_text)

@@ -33,8 +33,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_records : cap, the largest number of records (or persons) that it may use.
     signing_key : public Ed25519 key, 64 hex digits.
     certificate : TLS certificate, base64 of DER. It contains the signing key too.
-    store : position of the client's store when a server last saw it, or None if it is not known.
-        None is not part of the plan's digest.
+    store : position of the client's store when a server last saw it, or None if it is not known. If
+        it is None, it is not part of the plan's digest.
     """
 
     name: str

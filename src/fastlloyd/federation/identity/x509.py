@@ -188,8 +188,9 @@ def subject(name: str) -> x509.Name:
 
 
 def extensions(hosts: Sequence[str], signing_key: str) -> list[x509.Extension[x509.ExtensionType]]:
-    """Return the extensions of a certificate in this project's form: it is not an authority's,
-    servers and clients may use it for TLS, and it names hosts and signing key.
+    """Return the extensions of a certificate in this project's form. They name hosts and signing
+    key, and allow servers and clients to use the certificate for TLS. They also state that the
+    certificate is not an authority's.
     """
     no = dict.fromkeys(
         (
@@ -315,8 +316,8 @@ def _for_what(certificate: x509.Certificate) -> str:
 
 
 def _by_whom(certificate: x509.Certificate) -> str:
-    """Return a fault in the kind of the certificate's signature, or in the identifier of its
-    issuer's key. Otherwise return "".
+    """Return words for a fault in the kind of the certificate's signature, or in the identifier of
+    its issuer's key. Return "" if there is no fault.
 
     Only the authority's certificate can show whether the authority made the signature.
     """
@@ -340,7 +341,7 @@ def _by_whom(certificate: x509.Certificate) -> str:
 
 
 def _for_tls(certificate: x509.Certificate) -> str:
-    """Return a fault if OpenSSL cannot read the certificate. Otherwise return "".
+    """Return words for the fault if OpenSSL cannot read the certificate, or "" if it can.
 
     OpenSSL rejects some certificates that the parser here reads, for example names that contain a
     date value. A server with one such certificate could not listen.

@@ -190,7 +190,8 @@ def renew(
     for name in leave_out:
         if name not in clients:
             raise PlanError(
-                f"client {unknown_name(name, list(clients))}: correct the clients to leave out"
+                f"client {unknown_name(name, list(clients))}: correct the name of the client to"
+                " leave out"
             )
         del clients[name]
     new = _members(members, clients, leave_out)

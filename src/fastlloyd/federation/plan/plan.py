@@ -190,8 +190,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def patience(self) -> int:
-        """Seconds that the server waits for a message that no other client can send. With pairwise
-        masks it is the timeout of a round.
+        """Seconds that the server waits for a message that only one client can send. With group
+        masks it is the timeout `dealing`, and with pairwise masks the timeout `round`.
         """
         return self.timeouts.dealing if self.masks is Masks.GROUP else self.timeouts.round
 
@@ -324,9 +324,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return the largest scales that the noise of an answer can have, one for each part of the
         answer, rounded up.
 
-        With pairwise masks, n shares together have sqrt(n) max(4, S / sqrt(n - t)). S is the scale
-        that the guarantee needs, and t is max_colluding. The largest value is at the largest or the
-        smallest n.
+        With pairwise masks, n shares together have the scale sqrt(n) max(4, S / sqrt(n - t)). S is
+        the scale that the guarantee needs, and t is max_colluding. The largest value is at the
+        largest or the smallest n.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return round.scales
@@ -544,8 +544,8 @@ def _check_server_noise(plan: Plan) -> None:
         )
     if plan.max_colluding != 0:
         raise PlanError(
-            "max_colluding is for client-noise; server-noise holds against any number of"
-            " clients: set it to 0"
+            "max_colluding is for client-noise: set it to 0, because with server-noise the"
+            " guarantee holds even if any number of clients pool what they see"
         )
 
 

@@ -74,11 +74,11 @@ class Masks(enum.Enum):
         """Return the number of clients that each step needs.
 
         With group masks, clients may miss a round. So the smallest possible number of clients
-        determines the size of a share. Pairwise masks cancel only if all n clients answer. Enough
-        clients must confirm a result that any two confirming groups have an honest client in
-        common, even if the t colluding clients tell them different things. Among clients that share
-        one set of keys, the result of this function always achieves this. For two sets of keys it
-        does if fewer than (M - t) / 2 clients may be missing.
+        determines the size of a share. Pairwise masks cancel only if all n clients answer. The
+        number of confirmations is chosen so that any two confirming groups have an honest client in
+        common. This is so even if the t colluding clients tell the groups different things. Among
+        clients that share one set of keys, the result of this function always achieves this. For
+        two sets of keys it does if fewer than (M - t) / 2 clients may be missing.
 
         n_present : n, number of clients that share keys.
         n_clients : M, number of clients in the plan.
@@ -118,7 +118,7 @@ class TrustMode(enum.Enum):
     """Party that adds the noise. This decides against which parties the guarantee holds.
 
     Departs from the paper, in which only the server adds noise: by default, the clients add shares
-    of it.
+    of the noise.
     """
 
     # as in the paper: the server adds all of the noise, and must never see a result
@@ -128,7 +128,7 @@ class TrustMode(enum.Enum):
 
 def share_scales(scales: Iterable[Fraction], n_shares: int) -> tuple[Fraction, ...]:
     """Return the standard deviations of one share of the noise, rounded up. Then `n_shares` shares
-    together have at least these scales.
+    together have at least the standard deviations `scales`.
     """
     return tuple(
         max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / n_shares)) for scale in scales

@@ -34,8 +34,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Action: make durable that `message` was decided or accepted. If it is sent again, it has
-    these bytes.
+    """Action: make durable that `message` was decided or accepted. If the message is sent again,
+    its bytes are the same.
 
     A client stores every message that it sends and every message that it acts on, in order:
 
@@ -123,8 +123,8 @@ class Unfinished:
     centroids : int64 (n_clusters, n_features), grid units, after the last round whose sum was
         opened and whose parameters are known. They have the order that they had during the rounds.
         A result has another order.
-    included : for each round up to that one, names of the clients in the sum, in the order of the
-        plan.
+    included : for each round that led to the centroids, names of the clients in the sum, in the
+        order of the plan.
     doubtful : as in `ClientResult`.
     """
 

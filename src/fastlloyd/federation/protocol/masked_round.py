@@ -96,8 +96,8 @@ class Plausible:
 
     bounds : for each round and column of its answer, the largest absolute value that one record
         adds, int64 (n_columns,) each.
-    reaches : the largest absolute value of the noise, in the same form. Noise exceeds it with a
-        probability below 2**-40 in the whole run (`RingLoad`).
+    reaches : bounds on the absolute value of the noise, in the same form. The noise of the whole
+        run exceeds any of them with a probability below 2**-40 (`RingLoad`).
     """
 
     bounds: tuple[IntArray, ...]

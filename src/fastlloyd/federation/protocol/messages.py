@@ -211,8 +211,8 @@ class Broadcast(_Message, frozen=True, tag=7):
         bits = int.from_bytes(self.members, "little")
         if len(self.members) != (n_clients + 7) // 8 or bits >> n_clients:
             raise RemoteProtocolError(
-                f"the members in the broadcast of round {self.round} are not one bit for each"
-                f" of the plan's {n_clients} clients"
+                f"the members in the broadcast of round {self.round} do not fit the plan; expected"
+                f" one bit for each of its {n_clients} clients"
             )
         if len(self.nonces) != bits.bit_count() * UPLOAD_NONCE_BYTES:
             raise RemoteProtocolError(
@@ -394,8 +394,8 @@ class Limits:
 def printable(text: object, n_characters: int = MAX_REASON) -> str:
     """Return `text` in a form that a terminal may show, even if a stranger wrote it.
 
-    Every character that is not printable ASCII becomes "?", such as a line break or a terminal
-    code.
+    Every character that is not printable ASCII, such as a line break or a terminal code, becomes
+    "?".
 
     n_characters : largest length of the result. The rest of the text is cut off.
     """

@@ -273,8 +273,8 @@ class KeySet:
     def check_ready(
         self, client: str, round: int, transcript_hash: bytes, signature: bytes
     ) -> None:
-        """Raise RemoteProtocolError unless `signature` is that of `client` on the statement
-        `ready`.
+        """Raise RemoteProtocolError unless `signature` is the signature of `client` on the
+        statement `ready`.
         """
         try:
             verify(
@@ -288,8 +288,8 @@ class KeySet:
             ) from None
 
     def check_all_ready(self, ready: AllReady, transcript_hash: bytes) -> None:
-        """Raise RemoteProtocolError unless the message contains the signature of each client: that
-        it is ready for round 1 of this transcript.
+        """Raise RemoteProtocolError unless the message contains each client's signature on the
+        statement that it is ready for round 1 of this transcript.
         """
         if ready.round != 1 or len(ready.signatures) != len(self.names):
             raise RemoteProtocolError(

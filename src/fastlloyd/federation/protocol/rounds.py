@@ -43,8 +43,8 @@ class ClientRounds:
     """Phase of a client that shares keys with the others.
 
     In each round, first `say` (or `recall`) is called for the upload, and then `take` with the sum.
-    If the next query needs parameters, `take` is called with these too. If this client computes the
-    parameters itself, `say` (or `recall`) is called before that.
+    If the next query needs parameters, `take` is then called with the parameters. If this client
+    computes them itself, `say` (or `recall`) is called first.
 
     plan : the plan.
     roster : clients of the plan.
@@ -244,7 +244,8 @@ class ClientRounds:
         """Unmask the sum. Then enter the next round, unless it needs parameters, which a client
         must compute first.
 
-        Raises RemoteProtocolError if the client does not wait for this sum, or if it does not open.
+        Raises RemoteProtocolError if the client does not wait for this sum, or if the sum cannot be
+        unmasked.
         """
         included, index = self.included_in(broadcast), self.number - 1
         round = self._mechanism.all_rounds[index]

@@ -164,7 +164,7 @@ class ServerSession:
     @property
     def may_ask_another(self) -> bool:
         """Return whether the server may ask another client in the last sum for parameters, because
-        one is late.
+        the client that was asked is late.
         """
         return self.state is ServerState.SETTLING and self._opened.may_ask_another
 
@@ -324,11 +324,11 @@ class ServerSession:
             case ServerState.CONFIRMING, Confirmations():
                 return ServerState.FINISHED
             case ServerState.FINISHED | ServerState.ABORTED, _:
-                raise LocalProtocolError(f"the run was {self.state.value} before")
+                raise LocalProtocolError(f"the run is already {self.state.value}")
             case _, Abort():
                 return ServerState.ABORTED
         raise LocalProtocolError(
-            f"a server that is {self.state.value} cannot decide {type(message).__name__}"
+            f"a server that is {self.state.value} cannot take the decision {type(message).__name__}"
         )
 
     def _apply(self, message: Message) -> None:

@@ -33,8 +33,8 @@ class ServerJoining:
         return tuple(name for name in self.plan.names if name not in self.hellos)
 
     def receive(self, sender: str, message: Message) -> list[Step]:
-        """Store a client's Hello. Any other message is ignored: its sender missed that an earlier
-        start of the run has ended.
+        """Store a client's Hello. Ignore any other message: it belongs to an earlier attempt to
+        start the run, and its sender does not know yet that this attempt has ended.
 
         Raises RemoteProtocolError if the Hello is invalid or names another client.
         """
@@ -78,11 +78,11 @@ class ServerJoining:
 def share_keys(
     plan: Plan, attendance: Attendance, event: type, deal: Deal, why: str = ""
 ) -> list[Step]:
-    """Return the steps by which the clients of `deal` that have not left share keys. If they are
-    too few, the steps end the run.
+    """Return the steps that send `deal`, so that its clients share keys. Clients that have left the
+    run are taken out first. If too few clients remain, the steps end the run.
 
     event : message or event that caused this decision.
-    deal : Deal to send, without the clients that have left.
+    deal : Deal to send. It may still name clients that have left.
     why : beginning of the reason, if the run ends.
     """
     hellos = tuple(hello for hello in deal.hellos if hello.name not in attendance.gone)

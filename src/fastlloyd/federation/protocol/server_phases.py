@@ -31,8 +31,8 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """Step: continue the run if the server waits for no client any more, or if too few clients are
-    left.
+    """Step: continue the run if the server waits for no client any more, or end it if too few
+    clients are left.
 
     event : type of the message or event that caused the step.
     """
@@ -100,7 +100,7 @@ class Attendance:
 
     def if_short(self, names: Sequence[str], answers: Container[str], needed: int) -> list[Step]:
         """Return the steps that end the run if clients have left, and fewer than `needed` of
-        `names` are left. Otherwise return an empty list.
+        `names` remain. Otherwise return an empty list.
         """
         if self.gone and (n_left := self.left_over(names, answers)) < needed:
             return self.too_few(Deadline, f"{n_left} clients are left", needed)

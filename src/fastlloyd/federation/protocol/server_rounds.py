@@ -79,7 +79,7 @@ class ServerRounds:
     @property
     def may_ask_another(self) -> bool:
         """Return whether the server may ask another client in the last sum for parameters, because
-        one is late.
+        the client that was asked is late.
         """
         most = min(self._quorum.max_turns, len(self.included[-1]) - 1) if self.included else 0
         return self.is_settling and self.turn < most

@@ -93,7 +93,7 @@ class ServerSharing:
         return self._deal_without(Deadline, dict.fromkeys(self.awaited, "the client was too late"))
 
     def go_on(self, event: type) -> list[Step]:
-        """Make a new Deal if one of these clients has left.
+        """Make a new Deal if a client of the current Deal has left.
 
         event : message or event that caused the call.
         """
@@ -161,8 +161,8 @@ class ServerSharing:
         return [Send(sender, message) for message in said]
 
     def _store(self, sender: str, sealed: SealedKeys) -> list[Step]:
-        """Store the keys that one client made. Once all keys are there, send each client those made
-        for it.
+        """Store the keys that one client made. Once all keys are there, send each client the keys
+        that others made for it.
         """
         if sealed.deal != self.key_set.digest:
             return self._say_again(sender)

@@ -74,8 +74,8 @@ class StepLog:
     """Log of finished steps. A step that an earlier process began is logged without its duration.
 
     A line contains names of the plan and public numbers, but nothing of a record, no sum and no
-    key. `facts` has the same for programs that read the log: step, round (or null), included,
-    missing, seconds (or null).
+    key. For programs that read the log, the attribute `facts` of each log record contains the same:
+    step, round (or null), included, missing, seconds (or null).
 
     Parameters
     ----------

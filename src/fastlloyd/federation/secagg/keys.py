@@ -73,7 +73,8 @@ class Identity(Secret):
 
 
 def verify(public: bytes, signature: bytes, message: bytes) -> None:
-    """Raise RemoteProtocolError unless `signature` is that of `message` under the key `public`.
+    """Raise RemoteProtocolError unless `signature` is a valid signature of `message` under the key
+    `public`.
 
     All parties of a simulation check the same signatures. So digests of valid signatures are
     remembered.

@@ -261,8 +261,8 @@ def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
 
     fractional_bits : number of fractional bits in the plan.
 
-    Raises OverflowRisk if one can. The message names a cap on records and a number of fractional
-    bits with which none can.
+    Raises OverflowRisk if an opened sum can wrap. The message names a cap on records and a number
+    of fractional bits with which no sum can wrap.
     """
     ring, required_bits = Ring.of(bits), load.required_bits
     if required_bits <= ring.bits:

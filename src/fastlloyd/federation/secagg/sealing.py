@@ -1,7 +1,7 @@
 """Sealing of the next query's parameters by one client for all clients.
 
-The server relays the sealed parameters and cannot read them. Every sealing has a key of its own. It
-is derived from the group key, from everything that the parameters are for, and from new random
+The server relays the sealed parameters and cannot read them. Every sealing has a key of its own.
+The key is derived from the group key, plan, run, round, client and transcript, and from new random
 bytes. So the constant nonce is never used twice under one key, even after a restart or a restored
 copy.
 """

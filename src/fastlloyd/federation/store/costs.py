@@ -113,8 +113,8 @@ class RunCost(
         return msgspec.structs.replace(self, costs=tuple(cost.at_most(more) for cost in self.costs))
 
     def covers(self, other: "RunCost") -> bool:
-        """Return whether `other` has as many rounds, and each of them costs at most as much as
-        the one here, under both relations.
+        """Return whether `other` has the same number of rounds, costs at most as much in each
+        round, under both relations, and has at most the same distance.
         """
         return (
             len(other.costs) == len(self.costs)

@@ -219,9 +219,9 @@ class Store:
     ) -> None:
         """Make one step durable. When this returns, all of the step is on disk.
 
-        Messages and secrets are sealed under a key of their run. This key is on disk before they
-        are. A `RunEnded` deletes all messages and secrets of its run, and their key is destroyed
-        after the commit.
+        Messages and secrets are sealed under a key of their run. The key is on disk before the
+        messages and secrets. A `RunEnded` deletes all messages and secrets of its run, and their
+        key is destroyed after the commit.
 
         events : events of the step, in order.
         messages : encodings of the messages of all `MessageRecorded` in `events`, in their order.

@@ -143,8 +143,8 @@ class MessageRecorded(_Event, frozen=True, tag=2):
     """Event of a client or server: a message was decided on or accepted. Its bytes are kept outside
     the chain until the run ends.
 
-    kind : class of the message in `protocol.messages`. All of these are meant for others: public,
-        masked, sealed, or a MAC.
+    kind : class of the message in `protocol.messages`. Every such message is meant for other
+        parties: it is public, masked, sealed, or a MAC.
     digest : SHA-256 of the message's encoding.
     """
 

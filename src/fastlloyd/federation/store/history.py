@@ -109,7 +109,8 @@ class History:
         the name that is shown.
     told : number of these spellings that the holder was told about, by the normalised name.
     peers : last known position of each client's store, by signing key (hex).
-    signed : event in which the client signed that position, by signing key (hex), if there is one.
+    signed : event with the client's signature on the position in `peers`, by signing key (hex), if
+        there is such an event.
     rest : runs that are only in the last `AddedUp`. Empty if `is_whole`.
     is_whole : whether all events were read.
     adding : progress of adding up the events.
@@ -230,10 +231,11 @@ class History:
         return name
 
     def open_run(self, run_id: bytes, *, begins: bool = True) -> Run:
-        """Return the open run with this id. Raises StateError if there is none.
+        """Return the open run with this id.
 
-        At a server, an unknown run is returned as a new one. If `begins` is True, so is a run that
-        ended before any budget was spent.
+        Raises StateError if the run is unknown or has ended. There are two exceptions at a server.
+        For an unknown id it returns a new run. If `begins` is True, it also returns a new run for
+        one that ended before any budget was spent.
         """
         run = self.runs.get(run_id)
         is_again = run is not None and run.may_begin_again and self.role is Role.SERVER
@@ -244,7 +246,8 @@ class History:
             return Run(run_id=run_id)
         if run.ended is not None:
             raise StateError(
-                f"run {run_id.hex()} has ended in this store; make the next plan for another run"
+                f"run {run_id.hex()} has ended in this store; a plan is for one run only: renew"
+                " the plan"
             )
         return run
 
@@ -400,7 +403,7 @@ def _after(
         case events.ExchangeCharged(number=number):
             if number > run.n_exchanges or number in run.charged:
                 raise StateError(
-                    f"round {number} of run {run.run_id.hex()} was charged before, or never"
+                    f"round {number} of run {run.run_id.hex()} is already charged, or was never"
                     " reserved"
                 )
             return replace(run, charged=(*run.charged, number))
@@ -424,10 +427,10 @@ def _at_server(run: Run, event: events.ClientJoined | events.ClientLeft) -> Run:
         if client in run.left:  # the client joins again, with fresh keys
             return replace(run, left=tuple(name for name in run.left if name != client))
         if client in run.joined:
-            raise StateError(f"client {client} joined run {run.run_id.hex()} before")
+            raise StateError(f"client {client} has already joined run {run.run_id.hex()}")
         return replace(run, joined=(*run.joined, client))
     if client in run.left:
-        raise StateError(f"client {client} left run {run.run_id.hex()} before")
+        raise StateError(f"client {client} has already left run {run.run_id.hex()}")
     return replace(run, left=(*run.left, client))
 
 
@@ -437,7 +440,7 @@ def _in_ledger(run: Run, event: events.RunCharged | events.HandedBack | events.T
     charged = set(run.charged)
     if isinstance(event, events.RunCharged):
         if charged or run.is_charged_whole:
-            raise StateError(f"run {run.run_id.hex()} was charged before")
+            raise StateError(f"run {run.run_id.hex()} is already charged")
         return replace(run, charged=run.uncharged, is_charged_whole=True)
     if (
         not run.is_charged_whole
@@ -446,6 +449,6 @@ def _in_ledger(run: Run, event: events.RunCharged | events.HandedBack | events.T
     ):
         raise StateError(
             f"run {run.run_id.hex()} cannot release these rounds: some of them were not charged,"
-            " or were released before"
+            " or are already released"
         )
     return replace(run, charged=tuple(sorted(charged.difference(event.numbers))))

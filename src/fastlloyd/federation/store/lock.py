@@ -33,9 +33,9 @@ class Lock:
 
     The lock is on a file `PATH-lock` next to the store. The file is empty and is never removed:
     otherwise two processes could lock two files of one name. The store itself is not locked,
-    because on some systems, such as macOS, the locks of SQLite and of `flock` conflict. Only
-    `flock` counts, or `msvcrt.locking` on Windows. So a file that a killed process left does not
-    lock out others.
+    because on some systems, such as macOS, the locks of SQLite and of `flock` conflict. The lock is
+    taken by `flock`, or by `msvcrt.locking` on Windows, and ends with its process. So a file that a
+    killed process left does not lock out others.
 
     path : path of the store.
 

@@ -32,8 +32,9 @@ _SHOWN: Final = 300  # largest number of characters of a server's reason
 
 
 class Kind(IntEnum):
-    """Kind of data on a wire: a message of the protocol, or one of three signals that end
-    something.
+    """Kind of data on a wire: a message of the protocol, or a signal. A signal says that a client
+    has left (LEAVE), that the server refuses a client (REFUSED), or that the server sends no more
+    messages (END).
     """
 
     MESSAGE = 1

@@ -670,7 +670,7 @@ def test_a_server_opens_no_round_before_all_have_made_keys_and_are_ready(masks: 
             if n == agreed and isinstance(following, AllReady):
                 continue
             kind = type(following).__name__
-            match = f"entry {n + 1} of .*, {kind}, .* is {state} cannot decide"
+            match = f"entry {n + 1} of .*, {kind}, .* is {state} cannot take the decision"
             with pytest.raises(LocalProtocolError, match=match):
                 restored_server([*records[:n], following], plan)
 
@@ -696,11 +696,11 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
     ("match", "records"),
     [
         (
-            "entry 1 of .*, SealedKeys, .* a server that is joining cannot decide",
+            "entry 1 of .*, SealedKeys, .* a server that is joining cannot take the decision",
             SERVER_RECORDS[1:],
         ),
         (
-            "entry 2 of .*, Broadcast, .* that is dealing cannot decide",
+            "entry 2 of .*, Broadcast, .* that is dealing cannot take the decision",
             [SERVER_RECORDS[0], *SERVER_RECORDS[3:]],
         ),
         (
@@ -708,19 +708,19 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
             [SERVER_RECORDS[0], *SERVER_RECORDS],
         ),
         (
-            "entry 3 of .*, SealedKeys, .* is agreeing cannot decide",
+            "entry 3 of .*, SealedKeys, .* is agreeing cannot take the decision",
             [*SERVER_RECORDS[:2], *SERVER_RECORDS[1:]],
         ),
         (
-            "entry 4 of .*, AllReady, .* is aggregating cannot decide",
+            "entry 4 of .*, AllReady, .* is aggregating cannot take the decision",
             [*SERVER_RECORDS[:3], *SERVER_RECORDS[2:]],
         ),
         (
-            "entry 4 of .*, Deal, .* is aggregating cannot decide",
+            "entry 4 of .*, Deal, .* is aggregating cannot take the decision",
             [*SERVER_RECORDS[:3], *SERVER_RECORDS],
         ),
         (
-            "entry 4 of .*, Broadcast, .* is aggregating cannot decide",
+            "entry 4 of .*, Broadcast, .* is aggregating cannot take the decision",
             [*SERVER_RECORDS[:3], *SERVER_RECORDS[4:]],
         ),
         (
@@ -736,14 +736,14 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
             server_changed(1, commitment=bytes(32)),
         ),
         (
-            "entry 8 of .*, Abort, .* the run was finished before",
+            "entry 8 of .*, Abort, .* the run is already finished",
             [*SERVER_RECORDS, Abort("late")],
         ),
         (
-            "entry 2 of .*, Deal, .* the run was aborted before",
+            "entry 2 of .*, Deal, .* the run is already aborted",
             [Abort("early"), *SERVER_RECORDS],
         ),
-        ("entry 1 of .*, Hello, .* cannot decide", [INBOX_SAID["c0"]]),
+        ("entry 1 of .*, Hello, .* cannot take the decision", [INBOX_SAID["c0"]]),
         (
             "entry 1 of .*, Deal, .* at least 3 are needed",
             server_changed(0, hellos=DEALT[:2]),
@@ -761,7 +761,7 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
             [Deal(BEGINNING, 1, DEALT[:3]), Deal(BEGINNING, 2, DEALT)],
         ),
         (
-            "entry 2 of .*, SealedKeys, .* is dealing cannot decide",
+            "entry 2 of .*, SealedKeys, .* is dealing cannot take the decision",
             server_changed(1, deal=bytes(32)),
         ),
         (

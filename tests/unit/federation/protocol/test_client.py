@@ -414,14 +414,14 @@ def test_a_client_opens_nothing_but_the_sum_of_the_round(match: str, message: Br
     ("match", "message"),
     [
         (
-            "are not one bit for each of the plan's 4 clients",
+            "expected one bit for each of its 4 clients",
             changed(broadcast(1), members=b"\x1f", nonces=bytes(40)),
         ),
         (
-            "are not one bit for each of the plan's 4 clients",
+            "expected one bit for each of its 4 clients",
             changed(broadcast(1), members=b"\x0f\x00"),
         ),
-        ("are not one bit for each of the plan's 4 clients", changed(broadcast(1), members=b"")),
+        ("expected one bit for each of its 4 clients", changed(broadcast(1), members=b"")),
         (
             "has 24 bytes of nonces for 4 clients",
             changed(broadcast(1), nonces=broadcast(1).nonces[:24]),

@@ -327,11 +327,11 @@ def test_the_wire_format_is_the_documented_one() -> None:
         ("`int` >= 2", encode(Turn(1))),
         ("`int` <= 1001", encode(Turn(1002))),
         (
-            "are not one bit for each of the plan's 3 clients",
+            "expected one bit for each of its 3 clients",
             encode(Broadcast(1, b"\x08", bytes(8), bytes(56))),
         ),
         (
-            "are not one bit for each of the plan's 3 clients",
+            "expected one bit for each of its 3 clients",
             encode(Broadcast(1, b"\x01\x00", bytes(8), bytes(56))),
         ),
         (

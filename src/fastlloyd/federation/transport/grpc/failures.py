@@ -61,7 +61,7 @@ _CERTIFICATE_OF_SERVER: Final = (
         ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification"),
         (
             "the server at {address} does not have the plan's certificate: it is another"
-            " server, or one of an older plan, or a device in between opens TLS"
+            " server, or one of an older plan, or a device in between intercepts TLS"
         ),
     ),
 )

@@ -79,8 +79,8 @@ def came_twice(host: str) -> str:
 
 
 def refused_old(what: str, here: Place, there: Place) -> str:
-    """Return the message to a process whose store is behind that of another process, or differs
-    from it.
+    """Return the message to a process whose store is behind the store of another process, or
+    differs from it.
 
     what : words for the fault of the store.
     here : process that is refused.

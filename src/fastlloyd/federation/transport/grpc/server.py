@@ -42,7 +42,7 @@ GRACE: Final = 20.0  # seconds, longer than a client's pause between two attempt
 
 class GrpcServer:
     """Server of one run. A client is identified by its certificate, and must prove that it has the
-    key. It acts only in its own name.
+    key. A client acts only in its own name.
 
     port : port on which the server listens.
     meter : bytes sent and received so far.
