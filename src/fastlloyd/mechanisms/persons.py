@@ -103,7 +103,9 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def reach(self) -> int:
-        """Number of shares of a person with rows at c clients: c W."""
+        """Number of shares of a person with rows at all c = `max_clients` clients: c times
+        `shares`.
+        """
         return self.max_clients * self.shares
 
 
@@ -126,6 +128,7 @@ def reach(persons: Persons | None) -> int:
     """Return a ratio: the most that one protected unit can change an answer, divided by the most
     that one record can.
 
-    It is c W if persons are protected, and 1 if records are.
+    If persons are protected, it is the number of a person's shares at all clients
+    (`Persons.reach`). Otherwise it is 1.
     """
     return 1 if persons is None else persons.reach

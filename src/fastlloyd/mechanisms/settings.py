@@ -69,8 +69,9 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
 
     initialization : search method for the packing of initial centroids.
     min_count : smallest noisy count of a centroid that moves, or None for the planner's choice.
-    paper_delta : whether delta is 1 / (N ln N) instead of 1 / (100 N). This delta allows one
-        exposed record in about ln N data sets, so it is for comparison only.
+    paper_delta : whether delta is 1 / (N ln N) instead of 1 / (100 N), where N is the cap on
+        records. This delta allows one exposed record in about ln N data sets, so it is for
+        comparison only.
     algorithm : name of the algorithm if the user names none.
     """
 

@@ -94,10 +94,10 @@ def noise_errors(
     """Return the standard deviation of the noise in the mean that the last answer shows.
 
     The result is float64 (n_clusters, n_features), in original units. The last update set m = (R +
-    r) / (C + c), with noise r in the sum and c in the count. To first order its error is (r - m c)
-    / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C. Here C is taken from `sizes`
-    (n_clusters,), and m is the displacement of the last update, after clipping and folding. If sums
-    are absolute, m is the centroid.
+    r) / (C + c), with the exact sum R, the exact count C, and their noise r and c. To first order
+    its error is (r - m c) / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C. Here C is taken
+    from `sizes` (n_clusters,), and m is the displacement of the last update, after clipping and
+    folding. If sums are absolute, m is the centroid.
 
     The errors describe the noise alone, given the previous centroids. They do not describe the
     spread of the records.

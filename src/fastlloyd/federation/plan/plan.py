@@ -75,7 +75,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         D, number of clients that may be missing from a sum. With pairwise masks the missing clients
         are the same in all rounds, with group masks they may differ.
     max_colluding : int
-        T, number of clients that may pool what they see (`client-noise`).
+        t, number of clients that may pool what they see (`client-noise`).
     ring_bits : int
         32 or 64.
     clients : tuple of Client
@@ -167,7 +167,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def min_present(self) -> int:
-        """Smallest number of clients that may share keys: M - D, which is more than t."""
+        """Smallest number of clients that may share keys: `n_clients` - `max_dropouts`, which is
+        more than `max_colluding`.
+        """
         return self.n_clients - self.max_dropouts
 
     def quorum(self, n_present: int) -> Quorum:
@@ -207,9 +209,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Largest `max_dropouts` with which no two different results can be confirmed.
 
         With this number, any two groups of clients that each confirm a result share an honest
-        client, even if colluding clients tell each group something else. Suppose that the groups
-        share only the t colluding clients. Then they have at least 2 (M - D - t) honest clients,
-        but there are only M - t (docs/proofs/quorum.md).
+        client, even if colluding clients tell each group something else. Let M be `n_clients`, D be
+        `max_dropouts` and t be `max_colluding`. Suppose that the groups share only the t colluding
+        clients. Then they have at least 2 (M - D - t) honest clients, but there are only M - t
+        (docs/proofs/quorum.md).
         """
         return max(0, (self.n_clients - self.max_colluding - 1) // 2)
 
@@ -404,8 +407,8 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
     """Return the standard deviations of the noise in the last round, which included `n_included`
     clients.
 
-    In `client-noise` each of them added a share, rounded up. The guarantee needs only h shares. So
-    the noise is sqrt(n_included / h) times the noise that the guarantee needs
+    In `client-noise` each of them added a share, rounded up. The guarantee needs only h shares
+    (`Plan.n_shares`). So the noise is sqrt(n_included / h) times the noise that the guarantee needs
     (`explain.noise_factor`).
     """
     if plan.trust is TrustMode.SERVER_NOISE:

@@ -78,8 +78,8 @@ class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
         return self.added.covers(other.added) and self.replaced.covers(other.replaced)
 
     def where(self, asked: Neighbours) -> Cost:
-        """Return A if the neighbours `asked` differ by an added or removed unit, and R if they
-        differ by a replaced one.
+        """Return `added` if the neighbours `asked` differ by an added or removed unit, and
+        `replaced` if they differ by a replaced one.
         """
         return self.added if asked.adds else self.replaced
 

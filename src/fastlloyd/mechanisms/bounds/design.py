@@ -46,7 +46,7 @@ class Stages(NamedTuple):
     """Budget that is divided into two stages.
 
     first : mechanism of the first stage, which finds bounds.
-    share : share of mu^2 that the first stage spends.
+    share : share of the budget mu^2 that the first stage spends.
     epsilon : epsilon of the second stage, which uses the bounds. It holds at the delta of the whole
         budget.
     """
@@ -130,15 +130,15 @@ def _questions(settings: BoundsSettings) -> tuple[Histograms, ...]:
 
 
 def _dearest(settings: BoundsSettings, question: Histograms) -> int:
-    """Return the largest mu^2 that one answer can cost, over all pairs of neighbours, if the noise
-    of each count has a standard deviation of 1.
+    """Return the largest cost mu^2 of one answer, over all pairs of neighbours, if the noise of
+    each count has a standard deviation of 1.
     """
     sensitivity = in_shares(question, settings.persons).sensitivity
     return max(sum(corner) for corner in sensitivity.corners(settings.neighboring_relation))
 
 
 def _needed(settings: BoundsSettings) -> Fraction:
-    """Return the smallest share of mu^2 that suffices to find bounds.
+    """Return the smallest share of the budget mu^2 that suffices to find bounds.
 
     With this share, 3.5 deviations of the noise are a tenth of the expected number of records.
     """

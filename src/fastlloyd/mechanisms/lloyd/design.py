@@ -128,7 +128,8 @@ def count_share(digits: Any, algorithm: Algorithm, n_features: int) -> Real:
 
     The budget is mu^2 with Gaussian noise, and epsilon with Laplace noise. FastLloyd (Eqn 7): 1 /
     sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho / (2 rho + sqrt d).
-    SuLloyd: the ratio of the sums' share to the counts' share is d to (4 d rho^2)^(1/3).
+    SuLloyd: the ratio of the sums' share to the counts' share is d to (4 d rho^2)^(1/3). Here d is
+    `n_features`, and rho is `RHO`.
     """
     d = n_features
     if algorithm.noise is Noise.LAPLACE:

@@ -319,7 +319,7 @@ def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
 
     The mean's share of the budget grows with d / (N mu)^2, from 6 to 45 percent.
 
-    signal : N mu.
+    signal : N mu, the expected number of records times mu.
     """
     W = F(
         round(1000 * float(np.clip(60 * d * float(row.mean_radius) ** 2 / signal**2, 0.06, 0.45))),

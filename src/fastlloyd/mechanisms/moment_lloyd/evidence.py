@@ -80,7 +80,8 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
 def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVotes:
     """Return the noisy votes, with the position of each candidate.
 
-    Positions have the features as coordinates or, with directions, the coordinates along them.
+    A position has one coordinate for each feature or, with directions, one for each direction
+    found.
     """
     votes = histogram.votes
     return NoisyVotes(

@@ -37,8 +37,8 @@ class _Centred(Question):
         return symmetric("centre", limits.shape, limits), radius(limits)
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
-        """Return the exact sum over the rows x of X, of a function of x - centre clipped to the
-        radius.
+        """Return the exact sum over all records. Each row x of X adds a function of x - centre,
+        clipped to the radius.
         """
 
         def of_span(start: int, stop: int) -> IntArray:

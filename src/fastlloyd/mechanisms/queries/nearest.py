@@ -152,7 +152,7 @@ class ClippedOffsets(Question):
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
         """Return inequalities between sums and counts that every exact answer satisfies.
 
-        No coordinate of z exceeds |z| in magnitude.
+        They hold because no coordinate of a clipped offset z exceeds |z| in magnitude.
         """
         bounds = np.full(len(self.space.limits), self.units)
         return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)

@@ -72,7 +72,8 @@ class Subspace:
     def limits(self) -> IntArray:
         """Largest coordinate along each direction: the diagonal of the box.
 
-        The coordinate of a record is |V_j'(x - g)| <= |x - g|, which is at most the diagonal.
+        The coordinate of a record x along direction V_j has |V_j'(x - g)| <= |x - g|, because V_j
+        has norm at most 1. The distance |x - g| is at most the diagonal.
         """
         diagonal = math.isqrt(squared_diameter(self.domain.half_widths))
         return fixed(np.full(self.n_directions, diagonal, dtype=np.int64))
@@ -91,7 +92,9 @@ class Subspace:
         return symmetric("origin", (d,), B), directions
 
     def place(self, X: GridArray, *, origin: IntArray, directions: IntArray) -> GridArray:
-        """Return V'(x - g) for the rows x of X, rounded towards zero to grid units, int32."""
+        """Return V'(x - g) for the rows x of X, with V = `directions` and g = `origin`, rounded
+        towards zero to grid units, int32.
+        """
         V, g = directions.astype(np.float64), origin.astype(np.float64)
         points = np.empty(
             (len(X), self.n_directions),
