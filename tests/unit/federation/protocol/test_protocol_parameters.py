@@ -403,7 +403,10 @@ def test_a_server_takes_up_no_parameters_that_it_cannot_have_stored() -> None:
     at = next(i for i, message in enumerate(records) if isinstance(message, Parameters))
     for wrong, match in [
         ([*records[:at], *records[at + 1 :]], "a server that is settling cannot take the decision"),
-        ([*records[: at + 1], *records[at:]], "a server that is aggregating cannot take the decision"),
+        (
+            [*records[: at + 1], *records[at:]],
+            "a server that is aggregating cannot take the decision",
+        ),
         ([*records[:at], msgspec.structs.replace(records[at], client="nobody")], "names 'nobody'"),
         (
             [*records[:at], msgspec.structs.replace(records[at], box=b"")],
