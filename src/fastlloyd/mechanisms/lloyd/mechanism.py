@@ -160,9 +160,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def radius_share(self) -> Fraction:
-        """Alpha: the planned radius of a cluster, divided by the radius of a cube, if n_clusters
-        equal cubes fill the domain. Algorithms without a radius have an alpha too.
-        """
+        """Ratio alpha (`AnyAlgorithm.alpha`), which algorithms without a radius have too."""
         return self.algorithm.alpha
 
     @property
@@ -172,8 +170,8 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def sums_are_relative(self) -> bool:
-        """Return whether the last round sums offsets from the centroids. It does if it has a
-        radius. Otherwise it sums the records themselves.
+        """Return whether the last round has a radius, so that it sums offsets instead of
+        records.
         """
         return self.rounds[-1].squared_radius is not None
 

@@ -54,7 +54,7 @@ def _charged(*numbers: int) -> list[Event]:
         (
             Role.CLIENT,
             [reserved(A, n_exchanges=1), ExchangeCharged(run_id=A, number=2)],
-            "or never reserved",
+            "or was never reserved",
         ),
         (Role.CLIENT, [reserved(A), CHARGE, _end(1, 2, 3)], "release exactly"),
         (Role.CLIENT, [reserved(A), CHARGE, _end(2)], "release exactly"),
