@@ -170,9 +170,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def sums_are_relative(self) -> bool:
-        """Return whether the last round has a radius, so that it sums offsets instead of
-        records.
-        """
+        """Return whether the last round has a radius, so it sums offsets instead of records."""
         return self.rounds[-1].squared_radius is not None
 
     @property
