@@ -1,4 +1,4 @@
-"""`fastlloyd` and `python -m fastlloyd`."""
+"""Entry point of `fastlloyd` and of `python -m fastlloyd`."""
 
 import sys
 

@@ -141,7 +141,9 @@ class StateError(FastLloydError):
 
 
 class OldStoreError(StateError):
-    """Raised if a store is an older copy of a store that this party knows, or another store."""
+    """Raised if a store is not the store that this party knows. It is an older copy, or a different
+    store.
+    """
 
     kind = "old-store"
 
@@ -165,8 +167,8 @@ class RemoteProtocolError(FastLloydError):
 
 
 class OldCopyError(RemoteProtocolError):
-    """Raised if a client's store is an older copy of the store that the server knows, or another
-    store.
+    """Raised if a client's store is not the store that the server knows. It is an older copy, or a
+    different store.
 
     fact : statement of the fault, without the remedy.
     """

@@ -116,7 +116,7 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
     `expected_failed_checks` to `check_estimator` or `parametrize_with_checks`, both in
     `sklearn.utils.estimator_checks` (1.6 or later). A check named here may pass by chance, so do
     not require it to fail (`xfail_strict`). All other checks pass with certainty. scikit-learn
-    skips checks that do not apply to the tag `non_deterministic`. The rest compare types, shapes
-    and messages, or outputs of the same fit.
+    skips checks that do not suit the tag `non_deterministic`. The remaining checks compare types,
+    shapes and messages, or outputs of the same fit.
     """
     return dict(UNREPEATABLE_CHECKS) if estimator.__sklearn_tags__().non_deterministic else {}

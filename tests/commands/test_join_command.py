@@ -63,7 +63,7 @@ def test_join_refuses_records_it_cannot_use(site: Site) -> None:
     refused(
         site,
         site.join("a", "--data", "text.csv"),
-        "not a number; clear the cell or state its text with --missing-words",
+        "or name its text with --missing-words",
     )
     assert (
         "--columns" not in site.run(site.join("a", "--data", "text.csv"), FAST)[2]

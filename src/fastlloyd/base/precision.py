@@ -204,7 +204,9 @@ def measured(value: float, error: float) -> str:
 
 
 def counted(count: float, error: float) -> str:
-    """Return a count, as a whole number, and an error of it as text, such as 1021 ± 4.3."""
+    """Return a count and its error as text, such as 1021 ± 4.3. The count is shown as a whole
+    number.
+    """
     places = decimals(error)
     if places is None or not 0 < places <= 6:
         return measured(count, error)
@@ -222,7 +224,7 @@ def brief_count(count: float, error: float) -> str:
 
 
 def as_whole(value: float) -> float:
-    """Return an integer in place of a float that is whole."""
+    """Return the value as an integer if it is whole, otherwise unchanged."""
     return int(value) if value.is_integer() else value
 
 

@@ -18,8 +18,8 @@ def _floats(ends: Iterable[float]) -> tuple[float, ...]:
     if labels_of(ends) is not None:
         raise PlanError(
             (
-                "bounds must be in the order of the features, without labels; pass"
-                " limits.loc[list(features)].tolist()"
+                "bounds must be in the order of the features, without labels; if `limits` is your"
+                " labelled series of bounds, pass limits.loc[list(features)].tolist()"
             ),
             code=AMBIGUOUS,
         )

@@ -29,12 +29,13 @@ LARGEST = 1 << 27  # coordinate, more than any whose squares are exact
 
 
 class EightBits:
-    """Search for the nearest of some centroids, as `filter.Nearest`.
+    """Search for the centroid that is nearest to each record. Its interface is that of
+    `filter.Nearest`.
 
     C : centroids, int64 (k, d).
     squared_radius : square of the radius.
     largest : largest absolute coordinate of records. A wrong number costs time only.
-    block_rows : number of records that are processed together, or None for a good number.
+    block_rows : number of records that are processed together, or None for the default.
     """
 
     by_feature = False
@@ -69,7 +70,7 @@ class EightBits:
     ) -> Iterator[tuple[int, Labels, int]]:
         """Yield blocks of the records from `start` to `stop`, as `filter.Nearest.labels` does.
 
-        The number of a block is that of its records that float32 decides.
+        The last entry of a block is the number of its records that float32 decides.
         """
         most = max(1, min(MOST_CANDIDATES, self.k // 8))
         labels, many = np.empty((2, min(self._rows, stop - start)), dtype=np.int32)
@@ -110,7 +111,8 @@ def bytewise(
     limits: IntArray | None,
     block_rows: int | None,
 ) -> EightBits | None:
-    """Return the search by bytes for n records, which are stored row by row, if it is the fastest.
+    """Return the search by bytes if it is the fastest for n records that are stored row by row,
+    otherwise None.
 
     limits : largest absolute coordinates of records, or None if they are not known.
     """
@@ -127,11 +129,12 @@ def bytewise(
 
 @cache
 def is_exact() -> bool:
-    """Return whether this processor has products of bytes, and the compiler makes them as the proof
-    needs them.
+    """Return whether this processor has an instruction for products of bytes, and the compiler uses
+    it as the proof requires.
 
-    The check is a search with bytes of 0 and 255. Its labels must be right, and those of float32,
-    too. So all compiled code is at hand before a record can need it.
+    The check searches the nearest centroids of records with bytes of 0 and 255, by bytes and by
+    float32. Both must find the right labels. The check also compiles all code of the search, so no
+    record decides about the time of compiling.
     """
     with suppress(Exception):  # a compiler without this instruction raises its own errors
         from fastlloyd.clustering.compiled.byte_products import lanes
@@ -150,7 +153,7 @@ def is_exact() -> bool:
 
 
 def _aligned(size: int) -> NDArray[np.int8]:
-    """Return zeros at an address that is a multiple of 64, where vectors do not cross lines of the
+    """Return zeros at an address that is a multiple of 64, so that no vector crosses a line of the
     cache.
     """
     memory = np.zeros(size + 64, dtype=np.int8)

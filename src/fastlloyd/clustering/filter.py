@@ -48,14 +48,15 @@ class Exact:
 
 
 class Nearest:
-    """Search for the nearest of some centroids. The label of a record beyond the radius is k.
+    """Search for the centroid that is nearest to each record. The label of a record beyond the
+    radius is k, the number of centroids.
 
     (|x| + |c|)^2 < 2**53 must hold for all records x and centroids c.
 
     C : centroids, int64 (k, d).
     squared_radius : square of the radius.
     by_feature : whether records are stored feature by feature.
-    block_rows : number of records that are processed together, or None for a good number.
+    block_rows : number of records that are processed together, or None for the default.
     """
 
     def __init__(

@@ -1,9 +1,11 @@
-"""Records on the grid, in passes. Few records are kept in memory, and many are read again.
+"""Records on the grid, in passes. If there are few records, their grid points are kept in memory.
+Otherwise every pass reads the records again.
 
-Every round of the clustering is one pass. Only one block of many records is in memory at a time, so
-a file may be larger than memory. A value outside the public bounds is clipped and counted, or its
-record is refused. The treatment depends on the record and the bounds only. The count is exact, and
-a refusal and its place reveal an exact fact. Only the owner may see them on a screen.
+Every round of the clustering is one pass. If there are many records, only a few blocks of them are
+in memory at a time, so a file may be larger than memory. A value outside the public bounds is
+clipped and counted, or its record is refused. The treatment depends on the record and the bounds
+only. The count is exact, and a refusal and its place reveal an exact fact. Only the owner may see
+them on a screen.
 """
 
 import enum

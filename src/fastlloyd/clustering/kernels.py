@@ -19,9 +19,9 @@ threads and machine.
 
 Shapes, centroids and the range in which records *may* lie choose the code path. The records' values
 do not. So every record costs the same, with three exceptions. One is the exact decision about a
-doubtful record (64 at a time with few features). Another is a record with many candidates where
-bytes propose: from the eighth of a block on, float32 decides. The third is the processor, whose
-time may depend on the bits of the numbers.
+doubtful record (64 at a time with few features). Another is a record with many candidates in the
+search by bytes: exact distances decide the first seven such records of a block, and float32 decides
+the others. The third is the processor, whose time may depend on the bits of the numbers.
 """
 
 import math
@@ -439,7 +439,7 @@ def _width(d: int) -> tuple[int, ...]:
 def _feature_rows(d: int) -> int:
     """Return the number of records in a block.
 
-    A record takes one number for each feature, a 1, zeros up to a multiple of four, and four more
-    numbers.
+    In memory, a record takes one number for each feature, a 1, zeros up to a multiple of four, and
+    four more numbers.
     """
     return FEATURE_CELLS // (d // 4 * 4 + 8)

@@ -258,10 +258,11 @@ class _state:  # noqa: N801 - a place for what is true of this process
 
 
 def n_threads() -> int:
-    """Return the number of threads to use: the number of cores that this process may use, or
-    OMP_NUM_THREADS.
+    """Return the number of threads to use.
 
-    BLAS and scikit-learn read the same variable.
+    It is OMP_NUM_THREADS if this variable is a number from 1 to 999, otherwise the number of cores
+    that this process may use. While a thread reads ahead (`reading_ahead`), it is one less, but at
+    least 1. BLAS and scikit-learn read the same variable.
     """
     stated = os.environ.get("OMP_NUM_THREADS", "")
     if re.fullmatch(r"[1-9][0-9]{0,2}", stated):

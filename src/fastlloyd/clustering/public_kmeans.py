@@ -119,7 +119,9 @@ def _best(lloyd: "_Lloyd", k: int, draws: Draws, n_restarts: int, n_steps: int) 
 
 
 def _is_compiled(steps: int) -> bool:
-    """Return whether compiled code makes `steps` steps of a k-means."""
+    """Return whether compiled code, rather than NumPy, should do `steps` elementary steps of a
+    k-means.
+    """
     if not is_compiled(steps // BLAS_STEPS):
         return False
     from fastlloyd.base.jit import pays
@@ -129,10 +131,9 @@ def _is_compiled(steps: int) -> bool:
 
 
 class _Lloyd:
-    """Lloyd's steps on points (n, r) with positive weights (n,). Labels and loss need no positive
-    weights.
+    """Lloyd's steps on points (n, r) with weights (n,), where the mean of the points is the origin.
 
-    The mean of the points is the origin.
+    All weights must be positive, except for `labels` and `loss`, where they may be 0.
     """
 
     def __init__(self, points: FloatArray, weights: FloatArray) -> None:

@@ -160,8 +160,8 @@ def _gaussian_delta(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> float:
 
 
 def _expected_excess(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> Any:
-    """Return E[(1 - e^(epsilon - L))_+] before rounding, above the true value by at most _MARGIN of
-    it.
+    """Return E[(1 - e^(epsilon - L))_+] before rounding. The result is not below the true value,
+    and above it by a relative error of at most _MARGIN.
 
     If the value is too near to 0 or to 1 for a float, the result is 2^-1075 or 1.
     """

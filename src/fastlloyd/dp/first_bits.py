@@ -60,10 +60,11 @@ class Cubics:
     mirrored: int
 
     def n_completed(self, size: int, scale: float) -> int:
-        """Return how many of `size` draws get all bits, whatever their values.
+        """Return the number of draws, among `size`, that are completed to 64 bits, whatever their
+        values.
 
-        More are open with a probability below 1e-13. So the time of a draw does not tell how many
-        are, and with that whether one is far from 0.
+        The first bits leave more draws open with a probability below 1e-13. So the time of drawing
+        does not reveal how many draws are open, nor whether one of them is far from 0.
         """
         mean = size * float(self.chances @ np.minimum(2 * scale * self.table[4], 1.0))
         deviations, more = _SURE

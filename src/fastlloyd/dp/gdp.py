@@ -100,9 +100,9 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
     through this point and the lines' other ends. So it is nowhere above the lines
     (docs/proofs/ledger.md).
 
-    Above epsilon 1000 the result is 8 epsilon, which is larger than m^2. At x = sqrt(2 epsilon),
-    Phi(-x) <= e^(-x^2/2) / 2 is at most 1 / (1 + e^epsilon). Raises BudgetError if epsilon is below
-    0.
+    Above epsilon 1000 the result is 8 epsilon, which is larger than m^2. Proof: at x = sqrt(2
+    epsilon), Phi(-x) <= e^(-x^2/2) / 2 is at most 1 / (1 + e^epsilon), so m / 2 is at most x.
+    Raises BudgetError if epsilon is below 0.
     """
     if epsilon < 0:
         raise BudgetError(f"epsilon must be at least 0, got {float(epsilon)}")
@@ -147,11 +147,12 @@ def compose(mus_squared: Iterable[Fraction]) -> Fraction:
 def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
     """Return the largest float mu at which the curve is at most `delta`.
 
-    The search begins at the guess `near`. The derivative of the curve is the normal density at a =
-    mu/2 - epsilon/mu, and a grows with mu. So between two values of mu with a on one side of 0, the
-    curve grows by their distance times a number between the two densities. The quotient of the
-    densities is exp((a^2 - b^2) / 2), which differs from 1 by less than |a^2 - b^2| if that is
-    below 1. If this bound does not decide, the curve itself is computed.
+    The search begins at the guess `near`. Let a = mu/2 - epsilon/mu, which grows with mu. The
+    derivative of the curve with respect to mu is the normal density at a. Let two values of mu have
+    the numbers a and b, both on the same side of 0. Between these values, the curve grows by their
+    distance times a number between the two densities. The quotient of the densities is exp((a^2 -
+    b^2) / 2), which differs from 1 by less than |a^2 - b^2| if that is below 1. If this bound does
+    not decide, the curve itself is computed.
     """
 
     def holds(mu: float) -> bool:
@@ -186,8 +187,8 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
 
 
 def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float) -> float:
-    """Return an approximation of the a at which the exact curve equals `delta`, as `guesses.near`
-    does in float64.
+    """Let a = mu/2 - epsilon/mu. Return an approximation of the value of `a` at which the exact
+    curve equals `delta`. `guesses.near` does the same in float64.
 
     along : function that returns the pair (mu, epsilon) for a given a.
     """

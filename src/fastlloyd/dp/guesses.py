@@ -16,10 +16,8 @@ _LEAST = 2.0**-20
 
 
 def near(mu_at: Callable[[float], float], delta: float) -> float:
-    """Return an approximation of a, at which a mu-GDP release has exactly this delta. Here a = mu/2
-    - epsilon/mu.
-
-    Returns NaN if float64 has too few digits.
+    """Let a = mu/2 - epsilon/mu. Return an approximation of the value of `a` for which a mu-GDP
+    release has exactly this delta, or NaN if float64 has too few digits.
 
     mu_at : function that returns mu for a given a.
     """
@@ -45,9 +43,9 @@ def starts(delta: float) -> tuple[float, float]:
 def log_odds(a: float, mu: float) -> float:
     """Return log(delta / (1 - delta)) for the delta at a and mu, or NaN if too few digits remain.
 
-    In either tail it is nearly a parabola of a. With phi(a) = e^epsilon phi(a - mu), delta is
-    phi(a) (M(-a) - M(mu - a)), and 1 - delta is phi(a) (M(a) + M(mu - a)), where M(x) = Phi(-x) /
-    phi(x). These expressions do not overflow if the exponential does.
+    In either tail, the result is nearly a parabola of a. With phi(a) = e^epsilon phi(a - mu), delta
+    is phi(a) (M(-a) - M(mu - a)), and 1 - delta is phi(a) (M(a) + M(mu - a)), where M(x) = Phi(-x)
+    / phi(x). These expressions do not overflow if the exponential does.
     """
     own, other, log_density = _mills(abs(a)), _mills(mu - a), -a * a / 2 - _LOG_ROOT
     if a > 0:

@@ -15,7 +15,7 @@ class NeighboringRelation(enum.Enum):
     """Relation between two data sets whose releases must be hard to distinguish.
 
     One record is added, removed or replaced. If a mechanism protects persons, all records of one
-    person are.
+    person are added, removed or replaced together.
 
     ADD_OR_REMOVE_ONE : one data set is the other plus one record. The guarantee covers the number
         of records, too.
@@ -33,7 +33,7 @@ class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
     relation : neighbouring relation.
     unit : None for one record, otherwise a word such as "patient" for all records of one person.
-    max_clients : largest number of organisations that may have the person's records (c*).
+    max_clients : largest number of organisations that may have records of the same person.
     """
 
     relation: NeighboringRelation

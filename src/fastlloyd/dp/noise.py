@@ -25,9 +25,9 @@ begin with the bits that are known. If both ends of the bracket are equal, the r
 So the law is exact, and the result depends on the bits alone, not on a machine or a library. The
 proof is docs/proofs/sampler.md.
 
-The values that need more than 64 bits take longer, and most are far from 0. At scale s these are
-one in about 2^55/s. So the time of drawing reveals about how many need them. Callers must draw
-noise early enough that the time of sending does not depend on the drawing.
+The values that need more than 64 bits take longer, and most are far from 0. At scale s, about one
+value in 2^55/s needs more. So the time of drawing reveals roughly the number of such values.
+Callers must draw noise early enough that the time of sending does not depend on the drawing.
 """
 
 import enum
@@ -224,8 +224,10 @@ def _draw(
 
 
 def _first_bits(words: NDArray[np.uint64], size: int, n_bytes: int) -> NDArray[np.int64]:
-    """Return `size` numbers of 4 or 5 bytes, int64 (size,): 4 bytes of each, then the fifth of
-    each.
+    """Return `size` numbers of 4 or 5 bytes, int64 (size,).
+
+    `words` first contains 4 bytes of every number. If numbers have 5 bytes, the fifth bytes of all
+    numbers follow.
     """
     data = words.astype("<u8", copy=False).view(np.uint8)
     firsts = data[: 4 * size].view("<u4").astype(np.int64)
@@ -238,9 +240,11 @@ def _first_bits(words: NDArray[np.uint64], size: int, n_bytes: int) -> NDArray[n
 def _completed(
     firsts: NDArray[np.int64], n_bits: int, mirrored: int, random_bytes: RandomBytes
 ) -> NDArray[np.uint64]:
-    """Return 64 random bits for each number, uint64 (n,). Its first `n_bits` bits are known.
+    """Return a word of 64 random bits for each number, uint64 (n,). The first `n_bits` bits of each
+    number are known.
 
-    New bits follow the known ones. A sign, the last bit of a number, becomes the last of its word.
+    New random bits follow the known ones. If the last known bit is a sign, it becomes the last bit
+    of the word.
     """
     known = firsts.astype(np.uint64)
     sign = known & np.uint64(mirrored)

@@ -97,7 +97,7 @@ class Cells:
     ) -> NDArray[np.int64]:
         """Return lower and upper bounds of ceil(scale * q(u) - shift), int64 (2, n).
 
-        They are valid for all u that begin with a word.
+        The bounds of a word hold for all uniform numbers u that begin with this word.
 
         words : first bits, uint64 (n,), at least 2^40.
         scale : scale above 0, at most 2^44.
@@ -115,8 +115,8 @@ class Cells:
         """Return q at numbers that begin with each word, and a bound on the error, float64 (n,)
         each.
 
-        The bound holds for all u that begin with the word, and for the end of these u. The bound
-        does not include the error of rounding q itself to float64.
+        The bound holds for all u that begin with the word, and for the number at which these u end.
+        It does not include the error of the last rounding of q to float64.
         """
         cell = self.cell_of(words)
         offsets = self.offsets(words, cell)
@@ -200,7 +200,7 @@ class _Centre(NamedTuple):
     """Centre z0 of a cell.
 
     coarse : z0 in units of 2^-20.
-    mass, density : 2^128 F(z0) and 2^128 f(z0), each rounded down or one less.
+    mass, density : 2^128 F(z0) and 2^128 f(z0). Each is rounded down, or is 1 below that.
     """
 
     coarse: int

@@ -39,10 +39,11 @@ NOT_KNOWN: Final = "not known"
 
 
 class Nowhere(NamedTuple):
-    """Mark of an estimator that was outside all blocks when it was copied or pickled.
+    """Mark of an estimator that was outside every `with fastlloyd.dataset(...)` block when it was
+    copied or pickled.
 
-    process : id of the process that read the copy or pickle. A process that was forked from this
-        process may be in a block.
+    process : id of the process that read the copy or pickle. The mark is not valid in processes
+        that are forked later, because these may be inside a block.
     """
 
     process: int
@@ -257,7 +258,7 @@ def made_inside() -> BudgetAccount | None:
 def passed_on(account: BudgetAccount | Nowhere | str) -> BudgetAccount | str | None:
     """Return the account that a new copy or pickle of an estimator belongs to.
 
-    account : account of the original, or a mark.
+    account : account that the original belongs to, a mark `Nowhere`, or NOT_KNOWN.
 
     Returns None if the copy belongs to no block, and NOT_KNOWN if it is unknown whether it belongs
     to one.
@@ -274,8 +275,8 @@ def passed_on(account: BudgetAccount | Nowhere | str) -> BudgetAccount | str | N
 
 
 def _is_nowhere(account: BudgetAccount | Nowhere | str) -> bool:
-    """Return whether `account` is the mark of an estimator that this process read, and that is in
-    no block.
+    """Return whether `account` is a `Nowhere` mark that is valid in this process: the estimator is
+    in no block.
     """
     return isinstance(account, Nowhere) and account.process == os.getpid()
 
@@ -286,7 +287,7 @@ def account_of(
     """Return the account that a fit is charged to, or None if the fit is not counted.
 
     name : data set that the estimator's parameters name, or None.
-    carried : account that the estimator belongs to, or a mark.
+    carried : account that the estimator belongs to, a mark `Nowhere`, or NOT_KNOWN.
     by : name of the estimator.
 
     Raises BudgetError if the fit is inside a block and names another data set, or if it is unknown
@@ -300,7 +301,7 @@ def _found(name: str | None, account: BudgetAccount | Nowhere | str) -> BudgetAc
     """Return the account of a fit, or None if the fit is not counted.
 
     name : data set that the estimator's parameters name, or None.
-    account : account that the estimator belongs to, or a mark.
+    account : account that the estimator belongs to, a mark `Nowhere`, or NOT_KNOWN.
 
     Raises BudgetError if the fit is inside a block and names another data set, or if it is unknown
     to which block the fit belongs.

@@ -46,8 +46,8 @@ class FastLloyd(Estimator):
         Privacy budget of one `fit`, above 0. It covers all iterations together. Every further `fit`
         spends it again.
     delta : float, default=None
-        In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
-        With preset="paper": 1 / (N ln N).
+        In (0, 1), well below one over the number of records. None takes 1 / (100 N), and with
+        preset="paper" 1 / (N ln N). Here N is n_records.
     bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
         Range of possible values of each feature, in the units of X. Choose it without looking at X.
         Values outside are clipped. lower and upper are numbers, array-likes (n_features,), or
@@ -57,9 +57,10 @@ class FastLloyd(Estimator):
         budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
         Public upper bound on the number of records. None takes the exact number of records. This
-        reveals the number (PrivacyLeakWarning), and the guarantee then does not hold. With
-        neighboring_relation="replace_one" it stays private, because that guarantee does not hide
-        the number.
+        reveals the number (PrivacyLeakWarning), and the guarantee then does not hold. There is one
+        exception: with neighboring_relation="replace_one" the guarantee does not hide the number,
+        so it still holds. The exception requires that single rows are protected, that no row is
+        dropped, and that no ledger counts the fit.
     random_state : int or RandomState instance, default=None
         Seed of the initial centroids. The noise never depends on it. None draws a new seed for
         every `fit`.
@@ -398,9 +399,10 @@ class MomentLloyd(Estimator):
         budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
         Public upper bound on the number of records. None takes the exact number of records. This
-        reveals the number (PrivacyLeakWarning), and the guarantee then does not hold. With
-        neighboring_relation="replace_one" it stays private, because that guarantee does not hide
-        the number.
+        reveals the number (PrivacyLeakWarning), and the guarantee then does not hold. There is one
+        exception: with neighboring_relation="replace_one" the guarantee does not hide the number,
+        so it still holds. The exception requires that single rows are protected, that no row is
+        dropped, and that no ledger counts the fit.
     random_state : int or RandomState instance, default=None
         Seed of all public random choices, such as the start of the clustering. The noise never
         depends on it. None draws a new seed for every `fit`.

@@ -104,7 +104,9 @@ def _before_ours(step: Any, name: str, around: Sequence[Any] = ()) -> Iterator[s
 
 
 def _fitted(step: Any, name: str) -> Iterator[str]:
-    """Yield the names of the fitted steps inside a container, or the name of a fitted step."""
+    """Yield the name of the step if it is fitted. For a container, yield the names of the fitted
+    steps inside.
+    """
     if isinstance(step, _CONTAINERS):
         for child_name, child in _children(step):
             yield from _fitted(child, _joined(name, child_name))

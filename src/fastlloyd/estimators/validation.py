@@ -165,7 +165,8 @@ def _refuse_names(names: list[Any], index: frozenset[str]) -> None:
 
 
 def check_numbers(settings: Mapping[str, Any]) -> None:
-    """Raise PlanError for a parameter of the wrong type that should be a number, or True or False.
+    """Raise PlanError for a parameter that should be a number, or True or False, but has another
+    type.
 
     settings : parameters of an estimator by name.
     """

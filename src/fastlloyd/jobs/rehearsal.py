@@ -156,8 +156,10 @@ def filled(
 
 
 def _left_open(feature: Feature) -> Feature:
-    """Return a feature that is not filled in: its missing values stay missing, unless it refuses
-    them.
+    """Return a copy of the feature whose missing values are not filled in.
+
+    They stay missing, so their records are dropped. A feature that refuses missing values, or only
+    orders rows, is returned unchanged.
     """
     if feature.missing == REFUSE or feature.role == ORDER:
         return feature

@@ -36,7 +36,9 @@ _MOST_COLUMNS = 1 << 14
 
 
 def _spelled(words: Collection[str]) -> list[str]:
-    """Return words for a missing cell as they are usually written."""
+    """Return the usual spellings of words for a missing cell: lower case, upper case and title
+    case, each also with a space before it.
+    """
     return sorted(
         {
             space + kind(word)
@@ -102,8 +104,8 @@ class ArrowText:
         )
 
     def parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
-        """Yield each chunk, the chunks that follow it, and the numbers in it (None if Python's
-        parser must read the chunk).
+        """Yield three things for each chunk: the chunk, the chunks after it, and the numbers in it.
+        The numbers are None if Python's parser must read the chunk.
 
         Other threads parse the next chunks.
         """

@@ -151,12 +151,13 @@ def given_bounds(
     """Return the public bounds that a program passes: lower and upper, float64 (n_features,) each.
 
     bounds : a pair (lower, upper), or {name: (lower, upper)} for all `columns`. In the pair, each
-        is a number, an array-like (n_features,), or a pandas Series labelled by column.
+        of lower and upper is a number, an array-like (n_features,), or a pandas Series labelled by
+        column.
     columns : names of the columns, or None if the records have none.
 
     Raises DataError for names that are missing, unknown or unusable. Raises PlanError for a value
-    that is not a pair of numbers, or that may be read in two ways (AMBIGUOUS). `Domain` checks
-    their order.
+    that is not a pair of numbers, or that may be read in two ways (AMBIGUOUS). `Domain` checks that
+    each lower bound is below its upper bound.
     """
     return guarded(lambda: _given(bounds, columns, n_features), "bounds")
 

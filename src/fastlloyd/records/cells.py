@@ -32,7 +32,9 @@ class Notation(NamedTuple):
         return is_missing(cell) or (bool(self.words) and as_word(cell) in self.words)
 
     def is_number(self, cell: str) -> bool:
-        """Return whether the cell is decimal text in this notation, and no word for missing."""
+        """Return whether the cell is decimal text in this notation, and not a word for a missing
+        value.
+        """
         return is_number(self.in_python([cell])[0]) and not self.is_missing(cell)
 
     def in_python(self, cells: Sequence[str]) -> Sequence[str]:
@@ -116,8 +118,10 @@ def has_digits(cell: str) -> bool:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Return whether a row can name columns: no cell is a number with digits, and not all are
-    empty.
+    """Return whether a row can name columns: at least one cell is not empty, and no cell is a
+    number.
+
+    Words such as nan and inf do not count as numbers here.
     """
     return not any(map(has_digits, cells)) and any(cells)
 

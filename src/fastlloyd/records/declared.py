@@ -1,8 +1,8 @@
 """Declared types of columns in any library, and the kind of content that each type means.
 
 One table serves NumPy, pandas, Polars, Arrow and Dask. So a column is a number in all inputs or in
-none. Types decide, never the value of a cell. Text of digits is text. A column of Python objects
-has no type of its own, so the types of its cells decide.
+none. Types decide, never the value of a cell. Text that consists of digits is still text. A column
+of Python objects has no type of its own, so the types of its cells decide.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ GONE = ("NoneType", "NAType")  # of Python and pandas
 
 
 def content(declared: Any) -> Content:
-    """Return the content of a column of this type, or OBJECTS if only its cells tell
-    (`numbers_in`).
+    """Return the content of a column of this type, or OBJECTS if only the cells can show the
+    content (`numbers_in`).
 
     declared : a dtype of NumPy, pandas or Polars, or a type of Arrow.
     """

@@ -38,8 +38,8 @@ POINTS = (
 _HEADER_HINT = "; if the first line names the columns, pass --header yes"
 CHOOSE = "choose numeric columns with --columns"
 EMPTY = (
-    "clear the cell or state its text with --missing-words (here.missing_words of a recipe) if it"
-    " stands for a missing value (--missing drop leaves out all such records)"
+    "if the cell stands for a missing value, clear it or name its text with --missing-words (in a"
+    " recipe: here.missing_words), and pass --missing drop to leave out such records"
 )
 # cells held as text at a time: Python's text takes many times the memory of the numbers
 BLOCK_CELLS = 1 << 16
@@ -161,7 +161,9 @@ class DelimitedFile(Reader):
                     yield numbers
 
     def place(self, record: int) -> str:
-        """Return the number of the record's line. It is not known for a pipe."""
+        """Return the place of a record as text, such as "line 17". The file is read again to find
+        it, so it must not be a pipe.
+        """
         with closing(self._chunks()) as source:
             coming, parser, rows = self._begin(source)
             return f"line {next(islice(chain(rows, parser.every(coming)), record - 1, None))[0]}"
@@ -323,4 +325,4 @@ def _remedy(cell: str, way_out: str) -> str:
             "the number contains a comma: write decimals with a point (3.14) and thousands without"
             f" a mark (1234){POINTS}"
         )
-    return f"{way_out}, or correct the cell"
+    return f"correct the cell, or {way_out}"

@@ -199,7 +199,9 @@ def _has_decimals(cell: str, mark: str) -> bool:
 
 
 def _header(table: Sequence[Sequence[str]], layout: Layout, doubts: list[str]) -> str:
-    """Return whether the first row of the table names the columns."""
+    """Return "yes" if the first row of the table names the columns, otherwise "no". If that is a
+    guess, add a sentence to `doubts`.
+    """
     first, *below = table
     found = judge(first, below, layout, readings(layout, "")[0].notation)
     if not found.doubt:

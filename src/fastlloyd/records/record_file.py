@@ -132,8 +132,8 @@ class RecordFile:
         """Yield the records from the beginning, in finite float32 or float64 blocks (n_i,
         n_features).
 
-        Blocks have at least one record, about `BLOCK_CELLS` cells, and any memory order (by columns
-        if the format is).
+        Blocks have at least one record, about `BLOCK_CELLS` cells, and any memory order. If the
+        format stores columns, blocks do so too.
 
         Raises DataError for a cell that is not a number, is infinite, or is missing and not to be
         dropped. The message names record (line of a text file) and column, and shows no value. Also

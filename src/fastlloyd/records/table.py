@@ -137,7 +137,7 @@ class Table:
         return len(self.values)
 
     def blocks(self) -> Iterator[npt.NDArray[np.float64]]:
-        """Yield all records in one block. It may be called again."""
+        """Yield all records in one block. Each call yields them again."""
         yield self.values
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:

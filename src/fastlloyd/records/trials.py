@@ -1,5 +1,5 @@
-"""Trial of the possible ways to read a text file (readings). One of them must be left, or the file
-is refused.
+"""Trial of the possible ways to read a text file (readings). If none of them fits, or if several
+give different values, the file is refused.
 
 A reading fits if every line has the same number of cells, two or more, and every chosen cell is a
 number or missing. A reading fits a file if it fits each line, given the first line. So one more
@@ -442,9 +442,11 @@ def _only(path: str, left: Sequence[Trial], trials: Sequence[Trial]) -> Trial:
 
 
 def _left(trials: Sequence[Trial], *, once: bool) -> list[Trial]:
-    """Return the trials that fit all lines, or the last one.
+    """Return the trials that fit all lines.
 
-    once : only the first chunk is read.
+    Reading stops as soon as at most one trial is left. This trial may still fail at a later line.
+
+    once : whether only the first chunk is read.
     """
     left = list[Trial]()
     for trial in trials:

@@ -336,11 +336,11 @@ def test_the_memory_beyond_the_table_does_not_grow_with_the_file(
     ("text", "columns", "where", "what"),
     [
         (f"age,sex\n41,1\n42,{SECRET}\n", None, "line 3, column 'sex'", "--columns"),
-        (f"age,sex\n41,1\n{SECRET},2\n", ["sex", "age"], "line 3, column 'age'", "not a number; clear the cell or state its text"),
-        ("age,sex\n41,yes\n", ["sex"], "line 2, column 'sex'", "as 1 and 0, or clear"),
+        (f"age,sex\n41,1\n{SECRET},2\n", ["sex", "age"], "line 3, column 'age'", "not a number; correct the cell, or if the cell stands"),
+        ("age,sex\n41,yes\n", ["sex"], "line 2, column 'sex'", "as 1 and 0, or if the cell stands"),
         ("age,sex\n41,1_000\n", None, "line 2, column 'sex'", "not a number"),
         ("age,sex\n41,٣\n", None, "line 2, column 'sex'", "not a number"),
-        ("age,sex\n41,0x1F\n", None, "line 2, column 'sex'", "not a number; choose"),
+        ("age,sex\n41,0x1F\n", None, "line 2, column 'sex'", "not a number; correct the cell, or choose"),
         *((f"age,sex\n41,{cell}\n", None, "line 2, column 'sex'", "not a number; write yes and no, or true and false, as 1 a")
           for cell in ("True", "false", "YES", " no", "y")),
         *((f"age;sex\n41;{cell}\n", None, "line 2, column 'sex'", "write decimals with")

@@ -23,7 +23,8 @@ _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
-    """Return a function for kernels to call. Its types and its code are what `function` returns.
+    """Return a function that kernels can call. `function` returns the types of its parameters, and
+    the code that the compiler inserts for a call.
 
     Callers do not pass the first parameter.
     """
@@ -57,17 +58,20 @@ def add_products(
     best: Any,
     width: Any,
 ) -> Any:
-    """Set the lower bounds of the scores of a tile, and lower `best` to the upper bounds.
+    """Set the lower bounds of the scores of a tile. Where an upper bound of a score is below
+    `best`, replace `best` by it. A tile is ROWS records and a quarter as many vectors of centroids
+    as there are lanes. A vector is one centroid in each lane.
 
     The score of a record and a centroid is estimated by `factor` times their product, plus
     `constant`. The estimate is wrong by at most `loss` times `p`, plus `length` times `q`.
 
     All parameters but `width` are int64: addresses, and distances between addresses in bytes.
 
-    records : unsigned bytes of each record, four of them for each vector of `centroids`.
+    records : unsigned bytes of each record, one for each feature.
     record_bytes : distance from one record to the next.
     margins : loss and length of each record, float32.
-    centroids : signed bytes, four of each centroid of a vector, then the next four.
+    centroids : signed bytes of each vector: the first four features of all its centroids, then the
+        next four features, and so on.
     vector_bytes : distance from one vector of centroids to the next.
     terms : for each centroid, the number to which its products are added, int32, then factor,
         constant, p and q, float32. These are five rows, `term_bytes` apart.
@@ -82,7 +86,7 @@ def add_products(
 
 
 class _Tile:
-    """Code of a tile.
+    """Generator of the machine code for one call of `add_products`.
 
     lanes : number of 32-bit numbers in a vector.
     """

@@ -61,11 +61,11 @@ def decide_columns(
         even number. Zeros fill them up to 4 features or a multiple of eight.
     k : label of a record beyond the radius.
     labels : output. Only entries of doubtful records are set.
-    aside : `ASIDE` of the width.
-    width : tuple whose length is the width.
+    aside : number of records that are processed together, which is `ASIDE` of the width.
+    width : tuple whose length is a key of `ASIDE`, chosen by the number of features.
 
-    Without doubtful records the work is the same as with one. So up to 64 doubtful records take no
-    extra time.
+    Records are padded to a multiple of 64, and to at least 64. So 0 to 64 doubtful records take
+    about the same time.
     """
     records, squares, scratch = (
         np.zeros((C.shape[1], aside + PADDING)),
@@ -101,10 +101,12 @@ def _nearest(
     m: int,
     width: Width,
 ) -> None:
-    """Set `least` to the smallest score |c|^2 - 2 x.c of each of m records, and `found` to its
-    centroid.
+    """Find the centroid that is nearest to each of m records.
 
-    x : the numbers -2 x of the records, (features, m).
+    Let r be a record. Set `least` to its smallest score |c|^2 - 2 r.c over the centroids c, and
+    `found` to the index of that centroid.
+
+    x : -2 r for each record r, (features, m).
     s, t : work arrays.
     """
     least[:m] = np.inf
@@ -259,8 +261,8 @@ def decide_rows(
 ) -> None:
     """Set the labels of doubtful records exactly, from records that are stored row by row.
 
-    The rows are X[start + i] for each i in `doubtful`. Centroids with scores above limits[i] are
-    not compared, as in `decide_columns`.
+    The rows are X[start + i] for each i in `doubtful`. Unlike in `decide_columns`, centroids with
+    scores above limits[i] are not compared.
 
     first : position of the record to which the first column of `products` belongs.
     products, constants : as in `filter.propose`.

@@ -55,7 +55,7 @@ def pack(
     """Convert centroids to bytes, each with a scale of its own.
 
     Returns a length that is added to the loss of each record. The length covers all roundings to
-    float32 except those that grow with the record.
+    float32, except those that are proportional to the length of the record.
 
     C : centroids, int64 (k, d).
     scale : scale of the bytes of records.
@@ -63,7 +63,8 @@ def pack(
         All entries must be 0 before the call.
     terms : output, terms of `add_products`, (5, centroids with those that fill up the last panel).
     small : output, the centroids as int32.
-    middle : output, a point near the centroids, from which their bytes are taken, (d,).
+    middle : output, a point near the centroids, (d,). The bytes of a centroid represent its offset
+        from this point.
     width : tuple whose length is the number of lanes.
     """
     k, d = C.shape
@@ -180,8 +181,8 @@ def _load(
 ) -> tuple[np.float32, np.float32]:
     """Convert a record to bytes.
 
-    Returns the sum of the squares of what the bytes lose in each feature, and the record's squared
-    distance from `middle`.
+    Returns two numbers. The first is the sum over the features of the squared error of the byte.
+    The second is the record's squared distance from `middle`.
     """
     lost, square, share = np.float32(0), np.float32(0), np.float32(1.0 / scale)
     least, largest = np.float32(-127), np.float32(127)
@@ -209,7 +210,9 @@ def _set_margins(lost: np.float32, square: np.float32, frame: FloatArray, margin
 def _bound(
     block: Any, m: int, margins: Any, packed: Any, terms: Any, bounds: Any, best: Any, width: Width
 ) -> None:
-    """Set the bounds of the first m records of a block, and the best of each lane."""
+    """Set the bounds of the first m records of a block, and the least upper bound in each lane
+    (`best`).
+    """
     best[:] = np.inf
     cells, vector, term = block.shape[1], 4 * len(width) * packed.shape[1], 4 * terms.shape[1]
     for c in range(0, terms.shape[1], len(width) // 4 * len(width)):

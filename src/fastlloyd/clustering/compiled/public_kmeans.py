@@ -349,10 +349,10 @@ def _doubt(length: float, farthest: float, r: int) -> float:
 
 @helper
 def _farthest(keys: FloatArray) -> float:
-    """Return the largest |c|^2 of a centroid, but at least a small number below which results could
-    underflow.
+    """Return the largest |c|^2 of a centroid, or a small number if all |c|^2 are below it.
 
-    Even if c is tiny, its product with a far point may be large.
+    A smaller |c|^2 may have lost its digits by underflow, although |x| |c| is not small for a far
+    point x.
     """
     largest = _UNDERFLOW
     for c in range(len(keys)):
@@ -373,10 +373,10 @@ def _come_nearer(
 ) -> float:
     """Update the squared distance of each point to its nearest centroid for one more centroid.
 
-    Returns the sum of the distances, multiplied by weights.
+    Returns the weighted sum of the updated distances.
 
     key : key of the new centroid.
-    before : output, the weighted sum before each part of a block.
+    before : output, the weighted sum over all points before each part of a block.
     """
     total, part = 0.0, 0
     for b in range(len(blocks)):

@@ -122,10 +122,10 @@ def _add_pairs_up(pairs: IntArray, totals: IntArray) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS, INTEGER))
 def add_masked(XT: Points, start: int, labels: Labels, totals: IntArray, room: int) -> None:
-    """Add each record to the total of its cluster, with the result of `add_features`, and 0 to the
-    totals of all other clusters.
+    """Add records to totals, with the same result as `add_features`.
 
-    For few clusters this is faster than `add_features`.
+    Each record is added to the total of its cluster, and 0 to the totals of all other clusters. For
+    few clusters this is faster than `add_features`.
     """
     d, k, rows = len(XT), len(totals) - 1, min(MASKED_ROWS, room)
     for first in range(0, len(labels), rows):

@@ -38,7 +38,8 @@ def look(
 ) -> None:
     """Set `values` and `is_open` as `first_bits.Cubics.look` returns them.
 
-    Each operation is rounded as written, in the order of the version in NumPy.
+    The operations and their order are those of the version in NumPy, and each is rounded
+    separately. So both versions give equal results.
     """
     t = np.empty(_ROWS)
     bits = t.view(np.int64)

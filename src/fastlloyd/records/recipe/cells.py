@@ -1,7 +1,7 @@
 """Cells of a column, as a recipe reads them: numbers, text or days.
 
-A feature asks for the kind that it needs. Cells of another kind are refused, because a number is no
-date and text is no number, unless the recipe says how the one becomes the other.
+A feature asks for the kind that it needs. Text becomes a number or a date only if the recipe says
+how. Other cells of the wrong kind are refused: a number is no date, and a date is no number.
 """
 
 from __future__ import annotations
@@ -87,12 +87,11 @@ class NumberCells(NamedTuple):
         return _known(self.values.astype(np.float64))
 
     def categories(self, value_of: ValueOf) -> CellNumbers:
-        """Return, for each cell, the number of its category. A category is a text of digits, and
-        contains the cells that have these digits.
+        """Return, for each cell, the number of its category.
 
-        For a cell that is not a whole number, these are the digits of its shortest decimal form.
-        Raises DataError for infinity, and for a number so long that its digits may have been
-        rounded.
+        The category of a cell is found by the number as text (`digits`): without a decimal point if
+        it is whole, otherwise in its shortest decimal form. Raises DataError for infinity, and for
+        a number so long that its digits may have been rounded.
         """
         there = ~np.isnan(self.values)
         distinct, codes = np.unique(self.values[there].astype(np.float64), return_inverse=True)

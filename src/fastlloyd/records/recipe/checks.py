@@ -125,7 +125,7 @@ def _transform_faults(given: Mapping[str, Any]) -> Faults:
     if given["transform"] != LOG:
         yield (
             "transform",
-            f"'transform' is {shown(given['transform'])}; expected {LOG!r}, or no such key",
+            f"'transform' is {shown(given['transform'])}; write {LOG!r}, or leave 'transform' out",
         )
 
 
@@ -265,7 +265,7 @@ def _per_person_faults(given: Mapping[str, Any]) -> Faults:
 
 def _role_faults(given: Mapping[str, Any]) -> Faults:
     if given["role"] != ORDER:
-        yield "role", f"'role' is {shown(given['role'])}; expected {ORDER!r}, or no such key"
+        yield "role", f"'role' is {shown(given['role'])}; write {ORDER!r}, or leave 'role' out"
     if "date" not in given or "until" in given:
         yield (
             "role",

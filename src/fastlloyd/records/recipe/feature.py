@@ -73,7 +73,9 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def way(self) -> str | None:
-        """Field that says how a cell becomes a number, or None if the cell is one."""
+        """Name of the field that says how a cell becomes a number, or None if the cell already is a
+        number.
+        """
         return next((name for name in WAYS if getattr(self, name) is not None), None)
 
     @property

@@ -59,7 +59,7 @@ KEYS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def key_faults(table: str, given: Any) -> Iterator[PlanError]:
-    """Yield an error for each key of a table that is unknown, or has a value of another type."""
+    """Yield an error for each key of a table that is unknown, or whose value has the wrong type."""
     known = KEYS[table]
     if not isinstance(given, Mapping):
         yield _fault(table, "", f"[{table}] is {shown(given)}; expected a table")

@@ -114,8 +114,10 @@ class Using:
         return {each.key: by_name[self.here.column(each.key)] for each in self.features}
 
     def _present(self, cells: RealArray | TextCells | DayCells) -> ColumnCells:
-        """Return the cells of a column, marked as missing if they have a word for a missing cell,
-        or the number that such a word writes, such as -999.
+        """Return the cells of a column, with missing cells marked.
+
+        A cell is missing if it is a word for a missing value, or a number such as -999 that is
+        stated as such a word.
         """
         words, numbers = self._words, self.form.gone
         if words and isinstance(cells, TextCells):

@@ -36,7 +36,7 @@ def feature_set_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
 
 
 def order_of(features: Sequence[Feature]) -> str | None:
-    """Return the key of the date that orders a person's rows, or None if none does."""
+    """Return the key of the date that orders a person's rows, or None without such a date."""
     dates = _dates(features)
     return next((each.key for each in dates if each.role == ORDER), dates[0].key if dates else None)
 

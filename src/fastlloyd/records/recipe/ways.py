@@ -99,8 +99,8 @@ class Way(Protocol):
         """Return the numbers of each column of the grid, in the column's units."""
 
     def gap(self) -> list[float] | None:
-        """Return the numbers that are clustered for a missing cell, one for each column of the
-        grid, or None.
+        """Return the numbers that are clustered in place of a missing cell, one for each column of
+        the grid. Return None if missing cells are not filled in.
         """
 
 
