@@ -121,7 +121,7 @@ def exact(context: Any, value: float | Fraction) -> Any:
 def round_up(value: Any) -> float:
     """Return the smallest float that is at least the mpmath number `value`.
 
-    Above the range of floats it is infinite.
+    The result is infinite if `value` is above all floats.
     """
     nearest = float(value)
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
@@ -169,7 +169,8 @@ def decimals(error: float) -> int | None:
     """Return the number of decimal places that a value has if it ends at the second digit of its
     standard error.
 
-    The result is negative if that digit is left of the decimal point, and None without an error.
+    The result is negative if that digit is left of the decimal point. It is None if the error is 0
+    or not finite.
     """
     return 1 - math.floor(math.log10(error)) if math.isfinite(error) and error > 0 else None
 

@@ -289,8 +289,8 @@ class Domain(
     def saturation(self) -> int:
         """Largest absolute coordinate of a centroid in grid units, c_max.
 
-        It is the largest power of two with d (B 2**q + c_max)^2 < 2**53. So squared distances are
-        exact in float64.
+        It is the largest power of two with d (B + c_max)^2 < 2**53, where B = 2**q. So squared
+        distances are exact in float64.
         """
         d, B = self.n_features, 1 << self.fraction_bits
         c = B
@@ -364,7 +364,7 @@ class Domain(
     def check_grid(self, X: GridArray) -> None:
         """Raise DataError unless X contains grid points of this domain.
 
-        All sensitivities are those of points in the box. The message shows no value.
+        Sensitivities are right only for points within the bounds. The message shows no value.
 
         X : int32 or int64 (n, n_features), as `to_grid` makes it.
         """

@@ -2,7 +2,7 @@
 
 The copy of a record or centroid in bytes differs from it by a known length. By the inequality of
 Cauchy and Schwarz, products of copies show which centroids cannot be the nearest
-(docs/proofs/eight-bits.md). If several others are left, their exact distances are compared. So
+(docs/proofs/eight-bits.md). If several centroids are left, their exact distances are compared. So
 labels are those of exact arithmetic (ties: lowest index).
 
 Shapes, public bounds, centroids and the processor decide whether this way is chosen, and records do

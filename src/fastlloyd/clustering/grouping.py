@@ -32,8 +32,8 @@ def grouped(X: GridArray, keys: Keys) -> Iterator[tuple[int, GridArray]]:
 
 
 def _compiled(X: GridArray, keys: Keys, sizes: IntArray, there: IntArray) -> list[GridArray]:
-    """Return the group of each key in `there`, (size, d), filled feature by feature in one
-    array.
+    """Return, for each key in `there`, its records (size, d). The results are parts of one array,
+    which is filled feature by feature.
     """
     from fastlloyd.clustering.compiled.grouping import place
 

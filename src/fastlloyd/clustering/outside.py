@@ -48,7 +48,7 @@ class Clipped:
 
     @classmethod
     def of(cls, marks: OutsideMarks) -> Self:
-        """Return the numbers of one block of records."""
+        """Return the numbers of records and of values outside the bounds in one block."""
         return cls(
             n_records=len(marks.records),
             n_outside=int(np.count_nonzero(marks.records)),

@@ -59,9 +59,9 @@ def sphere_packing(
     """Return points whose distance is at least `a` from the walls and at least `2 * a` from each
     other, int64 (n_clusters, n_features).
 
-    The search finds the radius `a`. It always succeeds, because `a = 0` is possible. If a feature
-    is narrower than `a`, its coordinate of every point is the middle. Only integers and a ChaCha20
-    stream are used, so the result is the same on every machine.
+    The search finds the radius `a`. It always succeeds, because `a = 0` is possible. If the half
+    width of a feature is at most `a`, every point is in the middle of this feature. Only integers
+    and a ChaCha20 stream are used, so the result is the same on every machine.
 
     half_widths : half widths B_i of the box [-B_i, B_i] in grid units, int64 (n_features,).
     """

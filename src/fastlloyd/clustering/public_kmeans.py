@@ -75,8 +75,7 @@ def k_means(
 
     Of equally good centroids, points or starts, the one with the lowest index is used. Points
     without weight get labels but have no other effect. An empty cluster gets the point that adds
-    most to the loss. With fewer than k distinct points, some occur more than once among the
-    centroids.
+    most to the loss. If there are fewer distinct points than clusters, some centroids are equal.
 
     Raises LocalProtocolError if shapes do not fit or a weight is negative. The same error is raised
     for a number that is not finite or is beyond 2^400.
@@ -260,7 +259,7 @@ def _squared_distances(points: FloatArray, centroids: FloatArray, labels: IntArr
 def n_trials(n_clusters: int) -> int:
     """Return the number of points that are drawn for each centroid, 2 + floor(log k).
 
-    scikit-learn draws as many.
+    scikit-learn uses the same number.
     """
     return 2 + math.floor(math.log(n_clusters))
 

@@ -48,9 +48,10 @@ Piece = tuple[NDArray[np.int32], tuple[int, int], int]
 
 
 def feature_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
-    """Yield X[start:stop] in pieces (XT, (first, last), position in X).
+    """Yield the records X[start:stop] in pieces (XT, (first, last), position).
 
-    XT is int32 (d, n) in C order. X is copied in parts, unless it has this order already.
+    XT[:, first:last] are the records of X from `position` on. XT is int32 (d, n) in C order. X is
+    copied in parts, unless it has this order already.
     """
     if _is_int32(X) and X.flags.f_contiguous:
         yield X.T, (start, stop), start
@@ -60,7 +61,9 @@ def feature_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
 
 
 def row_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
-    """Yield X[start:stop] in pieces as `feature_major` does, but with records (n, d) in C order."""
+    """Yield the records X[start:stop] in pieces as `feature_major` does. But the first entry of a
+    piece is an array (n, d) in C order.
+    """
     if _is_int32(X) and X.flags.c_contiguous:
         yield X, (start, stop), start
         return

@@ -153,15 +153,16 @@ def _delta(mu_squared: Fraction, epsilon: Fraction) -> float:
 
 
 def _gaussian_delta(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> float:
-    """Return E[(1 - e^(epsilon - L))_+] rounded up to a float. Here epsilon may be negative
-    or 0.
+    """Return E[(1 - e^(epsilon - L))_+] for the privacy loss L of Gaussian releases, rounded up to
+    a float. Here epsilon may be negative or 0.
     """
     return min(1.0, round_up(_expected_excess(mp, mu_squared, epsilon)))
 
 
 def _expected_excess(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> Any:
-    """Return E[(1 - e^(epsilon - L))_+] before rounding. The result is not below the true value,
-    and above it by a relative error of at most _MARGIN.
+    """Return E[(1 - e^(epsilon - L))_+] for the privacy loss L of Gaussian releases, before
+    rounding. The result is not below the true value, and above it by a relative error of at most
+    _MARGIN.
 
     If the value is too near to 0 or to 1 for a float, the result is 2^-1075 or 1.
     """
@@ -178,9 +179,9 @@ def _expected_excess(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> Any:
 def _hockey_stick(mp: Any, mu: Any, c: Any) -> Any:
     """Return the integral over s > 0 of (1 - e^(-mu s)) e^(-c s - s^2/2).
 
-    The tail that is cut off is bounded from above. With L = epsilon + mu s, the expectation is the
-    integral times the normal density at c. Every factor is positive, and computed without
-    cancellation, because 1 - e^(-x) is 2 e^(-x/2) sinh(x/2).
+    The tail that is cut off is bounded from above. With L = epsilon + mu s, the expectation of
+    `_expected_excess` is the integral times the normal density at c. Every factor is positive, and
+    computed without cancellation, because 1 - e^(-x) is 2 e^(-x/2) sinh(x/2).
     """
     end = mp.sqrt(c * c + 200) - c
     points = [mp.zero]

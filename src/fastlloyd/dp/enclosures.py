@@ -48,15 +48,14 @@ def normal_density(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _outward(value: int, error: int, shift: int) -> tuple[int, int]:
-    """Return two integers that enclose all numbers within `error` units of `value`.
-
-    shift : number of bits by which the result is coarser.
+    """Return two integers that enclose all numbers within `error` of `value`, in units that are
+    2^shift times as large.
     """
     return (value - error) >> shift, -(-(value + error) >> shift)
 
 
 def _exp(y: Fraction, work: int) -> tuple[int, int]:
-    """Return e^-y in units for y >= 0, and a bound on the error in units.
+    """Return e^-y for y >= 0, and a bound on the error, both in units of 2^-work.
 
     Taylor's series at y/2^halvings is squared `halvings` times.
     """
@@ -74,14 +73,14 @@ def _exp(y: Fraction, work: int) -> tuple[int, int]:
 
 
 def _density(x: Fraction, work: int) -> tuple[int, int]:
-    """Return phi(x) in units, and a bound on the error in units."""
+    """Return phi(x), and a bound on the error, both in units of 2^-work."""
     value, error = _exp(x * x / 2, work)
     root = isqrt(_tau(work) << work)  # sqrt(2 pi), between 2.5 and 2.6: at most 2 units too small
     return (value << work) // root, error + 4
 
 
 def _mass(x: Fraction, work: int) -> tuple[int, int]:
-    """Return Phi(x) - 1/2 in units for x >= 0, and a bound on the error in units.
+    """Return Phi(x) - 1/2 for x >= 0, and a bound on the error, both in units of 2^-work.
 
     The value is phi(x) (x + x^3/3 + x^5/(3*5) + ...).
     """
@@ -101,7 +100,8 @@ def _mass(x: Fraction, work: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=32)
 def _tau(work: int) -> int:
-    """Return 2 pi in units, too small by less than 2, and never too large.
+    """Return 2 pi in units of 2^-work. The result is too small by less than 2 units, and never too
+    large.
 
     Machin's formula is evaluated with 32 additional bits.
     """
@@ -112,7 +112,7 @@ def _tau(work: int) -> int:
 
 
 def _arctan_of_inverse(n: int, work: int) -> int:
-    """Return arctan(1 / n) in units.
+    """Return arctan(1 / n) in units of 2^-work.
 
     Each term adds an error of at most one unit, and there are fewer than `work` terms.
     """

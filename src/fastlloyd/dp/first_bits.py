@@ -154,7 +154,8 @@ def cubics_of(law: Law, n_bytes: int) -> Cubics:
     """Return the cubics of a law for numbers whose first 4 or 5 bytes are known. The first call
     computes them.
 
-    Each cubic equals q at 0, 1/4, 3/4 and 1 of its cell, up to the errors of q there.
+    Each cubic equals the quantile function at 0, 1/4, 3/4 and 1 of its cell, up to the errors of
+    `quantiles.Cells` there.
     """
     n_bits, finer, cells = 8 * n_bytes, np.uint64(CELL_BITS), cells_of(law)
     places = np.arange(LOWEST_BIT << CELL_BITS, law.top << CELL_BITS, dtype=np.uint64)

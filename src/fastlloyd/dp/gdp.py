@@ -145,7 +145,8 @@ def compose(mus_squared: Iterable[Fraction]) -> Fraction:
 
 
 def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
-    """Return the largest float mu at which the curve is at most `delta`.
+    """Return the largest float mu for which delta(epsilon) of mu-GDP, the curve, is at most
+    `delta`.
 
     The search begins at the guess `near`. Let a = mu/2 - epsilon/mu, which grows with mu. The
     derivative of the curve with respect to mu is the normal density at a. Let two values of mu have
@@ -207,7 +208,7 @@ def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float
 
 
 def _delta(mu: float | Fraction, epsilon: float) -> float:
-    """Return delta(epsilon) of the curve, rounded up to a float. Here epsilon may also be 0 or
+    """Return delta(epsilon) of mu-GDP, rounded up to a float. Here epsilon may also be 0 or
     infinite, and mu may be infinite.
     """
     if mu == 0 or math.isinf(epsilon):
@@ -219,10 +220,10 @@ def _delta(mu: float | Fraction, epsilon: float) -> float:
 
 
 def _curve(mp: Any, mu: float | Fraction, epsilon: float) -> Any:
-    """Return delta(epsilon) of the curve with a relative error of 2^-140.
+    """Return delta(epsilon) of mu-GDP with a relative error of 2^-140.
 
-    The result is 2^-1075 if the curve is below the smallest float. It is 1 if the curve is above
-    the largest float below 1.
+    The result is 2^-1075 if delta(epsilon) is below the smallest float. It is 1 if delta(epsilon)
+    is above the largest float below 1.
     """
     m, e = exact(mp, mu), mp.mpf(epsilon)
     # Bits for what cancels between epsilon/mu and mu/2, and for what exp() loses to the size of its

@@ -194,8 +194,8 @@ def _draw(
     cdf: Callable[[int, int], tuple[int, int]],
     random_bytes: RandomBytes,
 ) -> NDArray[np.int64]:
-    """Return `size` independent draws of ceil(scale * q(u) - shift), int64 (size,), with a random
-    sign if the law is mirrored.
+    """Return `size` independent draws of ceil(scale * q(u) - shift), int64 (size,). Here q is the
+    quantile function and u is uniform. If the law is mirrored, the sign is random.
 
     The number of bytes that are drawn first for each value depends on the scale alone.
 

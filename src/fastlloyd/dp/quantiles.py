@@ -95,7 +95,8 @@ class Cells:
     def brackets(
         self, words: NDArray[np.uint64], scale: Fraction, shift: float
     ) -> NDArray[np.int64]:
-        """Return lower and upper bounds of ceil(scale * q(u) - shift), int64 (2, n).
+        """Return lower and upper bounds of ceil(scale * q(u) - shift) for the quantile function q,
+        int64 (2, n).
 
         The bounds of a word hold for all uniform numbers u that begin with this word.
 
@@ -112,8 +113,8 @@ class Cells:
     def approximate(
         self, words: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return q at numbers that begin with each word, and a bound on the error, float64 (n,)
-        each.
+        """Return the quantile q of numbers that begin with each word, and a bound on the error,
+        float64 (n,) each.
 
         The bound holds for all u that begin with the word, and for the number at which these u end.
         It does not include the error of the last rounding of q to float64.
@@ -130,8 +131,8 @@ class Cells:
         return np.minimum(leading, self.coarse.size - 1, out=leading)
 
     def offsets(self, words: NDArray[np.uint64], cell: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return q - z0 in the middle of each word, float64 (n,). Here z0 is the centre of the
-        word's cell.
+        """Return q - z0 in the middle of each word, float64 (n,). Here q is the quantile function,
+        and z0 the centre of the word's cell.
         """
         t = (
             (words - self.centre.take(cell)).view(np.int64) + self.rest.take(cell)
@@ -225,7 +226,8 @@ def _centre(law: Law, word: int) -> _Centre:
 def derivatives(law: Law) -> list[list[int]]:
     """Return the polynomials P_1 to P_10, as coefficients from the constant on.
 
-    The n-th derivative of q is P_n(q) / f(q)^n. P_1 = 1 and P_(n + 1) = P_n' - n (f' / f) P_n.
+    The n-th derivative of the quantile function q is P_n(q) / f(q)^n, where f is the density. P_1 =
+    1 and P_(n + 1) = P_n' - n (f' / f) P_n.
     """
     found = [[1]]
     for n in range(1, _DEGREE + 1):
@@ -237,9 +239,10 @@ def derivatives(law: Law) -> list[list[int]]:
 
 
 def _coefficients(polynomials: list[list[int]], width: int, centre: _Centre) -> list[float]:
-    """Return P_n(z0) (2^width / 2^64)^n / (f(z0)^n n!) for each n.
+    """Return P_n(z0) (2^width / 2^64)^n / (f(z0)^n n!) for each polynomial P_n, the centre z0 of a
+    cell, and the density f.
 
-    Each is computed by one division of integers, rounded to nearest.
+    Each result is computed by one division of integers, rounded to nearest.
     """
     row = []
     for n, P in enumerate(polynomials, 1):
@@ -254,9 +257,9 @@ def _coefficients(polynomials: list[list[int]], width: int, centre: _Centre) -> 
 def _bound(
     P: list[int], coefficients: list[float], width: int, low: int, before: _Centre, centre: _Centre
 ) -> float:
-    """Return a bound on the error in a cell.
+    """Return a bound on the error of the polynomial of a cell.
 
-    It covers the remainder of Taylor's series, half the width of a word, and rounding
+    The bound covers the remainder of Taylor's series, half the width of a word, and rounding
     (docs/proofs/sampler.md).
     """
     end = low + (2 << width)

@@ -96,8 +96,8 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
         return kernels.assign(grid, self._centroids, limits=limits).astype(np.int32)
 
     def _grid(self, X: ArrayLike) -> tuple[GridArray, FrameRecords | None]:
-        """Return the records as grid points, and the index of each row's record, or None if each
-        row is a record.
+        """Return the records as grid points. Also return the records that the recipe makes of the
+        rows, or None without a recipe.
         """
         check_is_fitted(self)
         domain = self.mechanism_.domain

@@ -48,7 +48,9 @@ def numbers(array: Any) -> npt.NDArray[Any]:
 
 
 def numbers_or_nan(array: Any) -> npt.NDArray[Any]:
-    """Return the result of `numbers`, always as a copy. Every position is checked for null."""
+    """Return the result of `numbers`. If the array can have nulls, every position is checked for
+    null and the cells are copied, even if there is no null.
+    """
     pa = load("pyarrow", "Arrow")
     if pa.types.is_decimal(array.type) or not len(array) or array.buffers()[1] is None:
         return numbers(array)
@@ -74,7 +76,7 @@ def _stored(array: Any) -> npt.NDArray[Any]:
 def _decimals(array: Any) -> npt.NDArray[np.float64]:
     """Return the nearest float64 to each decimal.
 
-    A quotient or product of two integers that are exact in float64 is rounded once, and so is the
+    A quotient or product of two integers that are exact in float64 is rounded once, so it is the
     nearest float. Other decimals are converted through text.
     """
     values = np.full(len(array), np.nan)

@@ -38,9 +38,10 @@ States = Mapping[str, FileState | None]
 def find(source: str) -> States:
     """Return the files that a file, folder, pattern or address names, sorted by path.
 
-    Each has its state, or None for a pipe. A folder stands for all files in it and below. Names
-    that begin with . or _, which engines give to files without records, are left out unless the
-    pattern asks for them. Raises DataError if there is no file, or if records would count twice.
+    Each path is mapped to the state of the file, or to None for a pipe. A folder stands for all
+    files in it and below. Names that begin with . or _, which engines give to files without
+    records, are left out unless the pattern asks for them. Raises DataError if there is no file, or
+    if records would count twice.
     """
     if not source:
         raise DataError("the name of the file is empty; say which records to read")

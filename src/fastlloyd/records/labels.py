@@ -27,8 +27,8 @@ def labels_of(values: Any) -> list[Any] | None:
 
 
 def refuse_other_rows(X: Any, values: Any, what: str) -> None:
-    """Raise DataError if the entries have labels (an index) by which they may belong to the rows of
-    X in another order.
+    """Raise DataError if the labels (index) of the entries differ from those of X, or show another
+    order of the rows.
 
     values : entries, one for each row of X.
     what : name of the entries in the message.

@@ -88,8 +88,8 @@ class RecordFile:
 
     @classmethod
     def of_piece(cls, piece: Piece) -> RecordFile:
-        """Return the records of one piece alone, on any machine. There may be none. Raises
-        DataError if the piece cannot be read.
+        """Return the records of one piece alone, on any machine. The piece may have no records.
+        Raises DataError if it cannot be read.
         """
         file = cls(
             piece.open(), piece.path, piece.missing, [piece], {piece.path: piece.state}, piece.unit
@@ -99,8 +99,8 @@ class RecordFile:
 
     @classmethod
     def of_array(cls, values: RealArray, columns: Sequence[str], source: str) -> RecordFile:
-        """Return records in memory, float32 or float64 (n, number of columns). There may be
-        none.
+        """Return records in memory, float32 or float64 (n, number of columns). The array may have
+        no records.
         """
         file = cls(_Array(values, columns), source, Missing.REFUSE)
         file._least = 0

@@ -130,7 +130,9 @@ class _Tile:
         return ir.Constant(ir.IntType(8).as_pointer(), None)
 
     def _products(self, builder: Any, a: Any, lda: Any, b: Any, ldb: Any, first: Any) -> Any:
-        """Return the products of each record and vector, added to those of `first`."""
+        """Emit the loop over groups of four features. Return the sums of products of each record
+        and vector. The sums begin at `first`.
+        """
         name = f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}"
         dot = declared(builder, name, *[self.integers] * 4)
         entry, loop, done = (

@@ -41,7 +41,8 @@ def clip_offsets(
     radius, units : as in `mechanisms/queries/clipping.py`.
     clipped : output, (d, m).
 
-    A coordinate is x = |z_i| units / length, rounded down, with the sign of z_i. The code computes
+    Let z be an offset. Its length is its norm or the radius, whichever is larger. A clipped
+    coordinate is x = |z_i| units / length, rounded down, with the sign of z_i. The code computes
     the product of |z_i| and a factor that is slightly too large and the same for all i. The product
     is between x and x (1 + 2**-47), and no integer other than x is between them (lemma 4 of
     docs/proofs/clipped-queries.md). The compiler keeps the order in which root, quotient and

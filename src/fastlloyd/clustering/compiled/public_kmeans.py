@@ -240,8 +240,8 @@ def lloyd_steps(
 
 @rounded_helper
 def _add_up(rows: FloatArray, labels: IntArray, sums: FloatArray) -> None:
-    """Set `sums` to the sum of the rows of each cluster in their order, each rounded as
-    NumPy does.
+    """Set `sums` to the sum of the rows of each cluster. Rows are added in their order, and each
+    addition is rounded as in NumPy.
     """
     k, width = sums.shape
     for c in range(k):

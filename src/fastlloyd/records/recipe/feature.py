@@ -85,8 +85,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def feature_of(key: str, table: Mapping[str, Any]) -> Feature:
-    """Return the feature of a table [features.KEY] without faults (`faults_of`). A range in the
-    table becomes its bounds.
+    """Return the feature that a table [features.KEY] describes. The table must have no faults
+    (`faults_of`). A range in the table becomes the bounds of the feature.
     """
     return Feature(key=key, **_frozen(table))
 

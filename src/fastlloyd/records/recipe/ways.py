@@ -61,7 +61,8 @@ class TextFormat(NamedTuple):
 
     decimal : decimal mark.
     thousands : mark between thousands, or "".
-    dates : format of dates of each feature that differs from the recipe's, by its key.
+    dates : format of a feature's dates, by the feature's key, if it differs from the format in the
+        recipe.
     gone : numbers that stand for a missing cell, such as -999.
     """
 
