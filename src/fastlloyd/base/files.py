@@ -1,6 +1,6 @@
 """Files and folders that are written completely or not at all, and files for their owner only.
 
-A file for its owner only is made with mode 0600, so others can read it at no time. When such a file
+A file for its owner only is made with mode 0600, so that others can never read it. When such a file
 is read, it is refused if others could have read it. A folder is written next to its destination and
 then renamed. So after a crash, a full disk or Ctrl-C there is the whole folder or nothing.
 """

@@ -38,8 +38,8 @@ def element(tag: str, *children: Child, **attributes: str | float | bool | None)
 
     tag : name of the element.
     children : content of the element. Text is escaped.
-    attributes : values by name. A trailing underscore is dropped, and others become dashes. True
-        gives an attribute without a value; None and False are left out.
+    attributes : values by name. A trailing underscore is dropped, and other underscores become
+        dashes. True gives an attribute without a value; None and False are left out.
 
     Raises ValueError for a name that cannot be one, for the attributes `style` and `on...`, and for
     an address that runs a script.

@@ -235,7 +235,7 @@ def two_digits_up(size: float) -> float:
 
 
 def least_float(holds: Callable[[float], bool], near: float | None = None) -> float:
-    """Return the smallest float >= 0 at which `holds` is true, or infinity.
+    """Return the smallest float >= 0 at which `holds` is true, or infinity if there is none.
 
     The bit patterns of the floats from 0 to infinity are consecutive integers in the same order. So
     63 calls find the result to the last bit. A guess near the result needs fewer calls: steps away

@@ -1,8 +1,8 @@
 """Public bounds of each feature, and the integer grid for all later computations.
 
 Departs from the paper: data are scaled by public bounds, not by their own extremes. If extremes
-were used, one record could move all others. Data also become integers here, before the radius test.
-In the paper each client's sum is rounded later.
+were used, one record could move all other records. Data also become integers here, before the
+radius test. In the paper each client's sum is rounded later.
 
 A record is clipped to the bounds, scaled to [-1, 1] in each feature, and rounded half up to a
 multiple of 2**-q. The result depends only on the record and on public settings. So a change of one

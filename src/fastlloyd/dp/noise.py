@@ -120,10 +120,10 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     """Return `size` independent draws of floor(scale * Z + 1/2), int64 (size,), with Z standard
     normal.
 
-    One bit is the sign. The others begin a uniform number p in (0, 1/2), whose quantile is
-    at most 0. So tails are as exact as the middle, and only the first cell has an infinite end.
-    (The last cell ends at p = 1/2, quantile 0.) A value on the positive side is the negative of one
-    on the negative side. The two roundings differ only at halves, which have probability 0.
+    One bit is the sign. The other bits begin a uniform number p in (0, 1/2), whose quantile is at
+    most 0. So tails are as exact as the middle, and only the first cell has an infinite end. (The
+    last cell ends at p = 1/2, quantile 0.) A value on the positive side is the negative of one on
+    the negative side. The two roundings differ only at halves, which have probability 0.
 
     scale : exact standard deviation, in units of the grid.
 

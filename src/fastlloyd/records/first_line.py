@@ -119,7 +119,7 @@ def _are_years(cells: Sequence[str]) -> bool:
 
 
 def check_header(first: FirstLine, path: str, line: int) -> None:
-    """Raise DataError if the first line is doubtful. The message shows nothing of it."""
+    """Raise DataError if the first line is doubtful. The message shows no part of the line."""
     if first.doubt:
         raise DataError(
             f"{path}, line {line}: the first line {first.doubt}; {_ASK}",

@@ -1,7 +1,7 @@
 """Cells of a data frame's columns as numbers, text or dates.
 
-The type of a column decides, never the value of a cell. No package is needed except that of the
-data frame.
+The type of a column decides, never the value of a cell. No package is needed except the one that
+made the data frame.
 """
 
 from __future__ import annotations

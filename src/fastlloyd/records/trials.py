@@ -139,7 +139,7 @@ class Trial:
         """Raise DataError if a first line that is stated to be a header has numbers, and lacks a
         column or has a name twice.
 
-        It may be a record, so the message shows nothing of it.
+        The line may be a record, so the message shows no part of it.
         """
         wanted, names = self._wanted, self.first.names
         if wanted.layout.header != YES or not any(map(has_digits, names)):
@@ -232,7 +232,7 @@ class Trial:
                 )
 
     def check(self) -> None:
-        """Raise DataError if the first lines are not clear. A message shows nothing of them."""
+        """Raise DataError if the first lines are not clear. The message shows no part of them."""
         check_header(self.first, self._path, self.line)
         if self._is_empty:
             raise DataError(f"{self._path}: the file has a header and no records")

@@ -59,8 +59,8 @@ def add_products(
     width: Any,
 ) -> Any:
     """Set the lower bounds of the scores of a tile. Where an upper bound of a score is below
-    `best`, replace `best` by it. A tile is ROWS records and a quarter as many vectors of centroids
-    as there are lanes. A vector is one centroid in each lane.
+    `best`, replace `best` by it. A tile has ROWS records and lanes / 4 vectors of centroids. A
+    vector has one centroid in each lane.
 
     The score of a record and a centroid is estimated by `factor` times their product, plus
     `constant`. The estimate is wrong by at most `loss` times `p`, plus `length` times `q`.
