@@ -11,10 +11,10 @@ from fastlloyd.errors import OPEN_TO_OTHERS, StateError
 def read_own(path: Path, max_bytes: int) -> bytes:
     """Return the content of a file that only this user can have written.
 
-    The open file is checked, not its name. Raises StateError for a link, a file of another user, a
-    file with several names, a file that others may read or write, a file that is too large, and
-    anything that is no regular file. Without POSIX modes, as on Windows, owner and mode are not
-    checked.
+    The open file is checked, not its name. Raises StateError for a link, and for anything else that
+    is no regular file. Also raises StateError for a file that is too large, has several names,
+    belongs to another user, or that others may read or write. Without POSIX modes, as on Windows,
+    owner and mode are not checked.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:

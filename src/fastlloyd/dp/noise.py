@@ -19,8 +19,8 @@ begin with the bits that are known. If both ends of the bracket are equal, the r
 - Draws that stay open, and all draws at other scales, take 64 bits (`dp/quantiles.py`). How many
   are completed depends on the number of draws and the scale alone. If fewer are open, other numbers
   are completed and dropped, because open values are rarer near 0 than far from it.
-- For the few draws that stay open even then, F is enclosed between integers (`dp/enclosures.py`),
-  and more bits are drawn until every comparison is decided.
+- For the few draws that stay open even then, F is enclosed between integers (`dp/enclosures.py`).
+  More bits are drawn until every comparison is decided.
 
 So the law is exact, and the result depends on the bits alone, not on a machine or a library. The
 proof is docs/proofs/sampler.md.

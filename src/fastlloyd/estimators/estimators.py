@@ -110,15 +110,14 @@ class FastLloyd(Estimator):
         Unit that is protected and counted. "person" protects all rows of one id together, so `fit`
         needs `groups`, and n_records limits the number of persons. "record" protects one row, and
         `fit` then refuses `groups`. None protects persons if `fit` is given `groups`, and single
-        rows otherwise. Pass "person" whenever you pass `groups`: if the groups do not reach `fit`,
-        as in a grid search that does not forward them, the fit is then refused instead of
-        protecting single rows only.
+        rows otherwise. Pass "person" whenever you pass `groups`. A grid search may not forward the
+        groups to `fit`. The fit is then refused instead of protecting single rows only.
     value_range : as bounds, default=None
         Public range for bounds="private", in the form of bounds. It must contain all values, and
         may be much too wide. The bounds are found inside it.
     dataset : str, default=None
         Name of the data set in your ledger. The ledger counts every `fit` under this name, also
-        those of clones and grid searches, and refuses a `fit` that exceeds the limits of the data
+        those of clones and grid searches. It refuses a `fit` that exceeds the limits of the data
         set (docs/how-to/ledger.md). None does not count the fit.
     recipe : Recipe, default=None
         Recipe from the columns of a raw table to features, instead of bounds
@@ -429,15 +428,14 @@ class MomentLloyd(Estimator):
         Unit that is protected and counted. "person" protects all rows of one id together, so `fit`
         needs `groups`, and n_records limits the number of persons. "record" protects one row, and
         `fit` then refuses `groups`. None protects persons if `fit` is given `groups`, and single
-        rows otherwise. Pass "person" whenever you pass `groups`: if the groups do not reach `fit`,
-        as in a grid search that does not forward them, the fit is then refused instead of
-        protecting single rows only.
+        rows otherwise. Pass "person" whenever you pass `groups`. A grid search may not forward the
+        groups to `fit`. The fit is then refused instead of protecting single rows only.
     value_range : as bounds, default=None
         Public range for bounds="private", in the form of bounds. It must contain all values, and
         may be much too wide. The bounds are found inside it.
     dataset : str, default=None
         Name of the data set in your ledger. The ledger counts every `fit` under this name, also
-        those of clones and grid searches, and refuses a `fit` that exceeds the limits of the data
+        those of clones and grid searches. It refuses a `fit` that exceeds the limits of the data
         set (docs/how-to/ledger.md). None does not count the fit.
     recipe : Recipe, default=None
         Recipe from the columns of a raw table to features, instead of bounds
@@ -473,8 +471,8 @@ class MomentLloyd(Estimator):
     interval_radius_ : float64 ndarray (n_features,)
         Distance R in the units of each feature. It follows from noisy answers.
     means_beyond_ : float64 ndarray (n_clusters, n_features) or None
-        Largest distance by which the mean of a cluster's records may be above (if positive) or
-        below (if negative) the interval of two standard errors. NaN for clusters that are not
+        Largest distance by which the mean of a cluster's records may be outside the interval of two
+        standard errors: above it if positive, below it if negative. NaN for clusters that are not
         settled, and for features whose bounds show no sign of skew. None with more than three
         features, because the noisy answers then do not show it. Computed from noisy answers.
     noisy_counts_ : float64 ndarray (n_clusters,)

@@ -41,10 +41,11 @@ class Showing(BaseEstimator):
         """Return a table with a row for each cluster, in the units of the columns.
 
         It is a pandas data frame, or a Polars one if only Polars is installed, or else a dict of
-        lists. The columns are: the number of the cluster, for each feature its centre and the ends
-        `lower_...` and `upper_...` of the interval of two standard errors (None if they are not
-        known), the noisy count and its standard error, and the status. A feature with the name of
-        another column is renamed to `feature_...`. The table has noisy numbers only.
+        lists. The columns are: the number of the cluster, three columns for each feature, the noisy
+        count and its standard error, and the status. The three columns of a feature are its centre,
+        and the ends `lower_...` and `upper_...` of the interval of two standard errors. The ends
+        are None if they are not known. A feature with the name of another column is renamed to
+        `feature_...`. The table has noisy numbers only.
         """
         check_is_fitted(self)
         return _as_frame(_columns(self.mechanism_.domain, self._clusters()))

@@ -4,9 +4,9 @@ Python's parser.
 Both parsers round to the nearest float64. But Arrow's parser accepts text after a closing quotation
 mark, line breaks within marks, and cells of any length. It also accepts bytes that are not UTF-8,
 and a byte order mark at the start of a chunk. So text with any of these goes to Python's parser.
-Arrow's result is used only if every cell is a finite number or, if records with missing cells are
-dropped, is missing in a form that Arrow knows. An id that begins with a space goes to Python's
-parser, which removes the space.
+Arrow's result is used only if every cell is a finite number. If records with missing cells are
+dropped, a cell may also be missing in a form that Arrow knows. An id that begins with a space goes
+to Python's parser, which removes the space.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ def judge(
     If no header is stated, a line without any number is a header, and a line of numbers and missing
     cells is a record. A number has digits, so Na, Inf and null can be names. The line is doubtful
     if it mixes names with numbers, or with signs for a missing cell such as ?. It is also doubtful
-    if it has only missing cells, if it numbers the columns, or if it has consecutive years and no
-    line below has years. The lines below are records. They may make the answer doubtful, but never
-    change it (see also `misplaced`).
+    if it has only missing cells, or if it numbers the columns. A line of consecutive years is
+    doubtful if no line below has years. The lines below are records. They may make the answer
+    doubtful, but never change it (see also `misplaced`).
 
     cells, below : cells of the first line, and of some lines below.
     """

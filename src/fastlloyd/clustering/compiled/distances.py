@@ -3,8 +3,8 @@
 Records are processed feature by feature in blocks that stay in the cache. So the compiler turns
 every loop over records into vector instructions. A block is a whole number of vectors long, so no
 record is processed singly. All numbers are integers below 2**53 in float64. Sums and products are
-exact in any order, so the result does not depend on the order that the compiler chooses (its
-options "reassoc" and "contract").
+exact in any order. So the compiler may choose the order (its options "reassoc" and "contract")
+without a change of the result.
 
 Centroids are in groups of L, a power of two. The key of a record x and a centroid c orders the
 centroids of a group by distance and then by index:

@@ -85,9 +85,8 @@ def room_for_choice(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
     """Return the work arrays of `add_centroids`.
 
-    In this order, they have room for distances of the points (and one block of scores), running
-    sums of weighted distances, keys of candidates, the loss with each candidate, and the
-    candidates.
+    They are, in this order: distances of the points (and one block of scores), running sums of
+    weighted distances, keys of candidates, losses with each candidate, and candidates.
     """
     n_blocks, width, _ = blocks.shape
     pairs = n_trials + n_trials % 2
