@@ -110,8 +110,8 @@ class FastLloyd(Estimator):
         Unit that is protected and counted. "person" protects all rows of one id together, so `fit`
         needs `groups`, and n_records limits the number of persons. "record" protects one row, and
         `fit` then refuses `groups`. None protects persons if `fit` is given `groups`, and single
-        rows otherwise. Pass "person" whenever you pass `groups`. A grid search may not forward the
-        groups to `fit`. The fit is then refused instead of protecting single rows only.
+        rows otherwise. Pass "person" whenever you pass `groups`. Some grid searches do not forward
+        the groups to `fit`. The fit is then refused, instead of protecting single rows only.
     value_range : as bounds, default=None
         Public range for bounds="private", in the form of bounds. It must contain all values, and
         may be much too wide. The bounds are found inside it.
@@ -428,8 +428,8 @@ class MomentLloyd(Estimator):
         Unit that is protected and counted. "person" protects all rows of one id together, so `fit`
         needs `groups`, and n_records limits the number of persons. "record" protects one row, and
         `fit` then refuses `groups`. None protects persons if `fit` is given `groups`, and single
-        rows otherwise. Pass "person" whenever you pass `groups`. A grid search may not forward the
-        groups to `fit`. The fit is then refused instead of protecting single rows only.
+        rows otherwise. Pass "person" whenever you pass `groups`. Some grid searches do not forward
+        the groups to `fit`. The fit is then refused, instead of protecting single rows only.
     value_range : as bounds, default=None
         Public range for bounds="private", in the form of bounds. It must contain all values, and
         may be much too wide. The bounds are found inside it.
