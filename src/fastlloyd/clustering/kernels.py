@@ -437,9 +437,9 @@ def _width(d: int) -> tuple[int, ...]:
 
 
 def _feature_rows(d: int) -> int:
-    """Return the number of records in a block.
+    """Return the number of records in a block, which follows from the memory of one record.
 
-    In memory, a record takes one number for each feature, a 1, zeros up to a multiple of four, and
-    four more numbers.
+    A record takes one number for each feature, a 1, zeros up to a multiple of four, and four more
+    numbers.
     """
     return FEATURE_CELLS // (d // 4 * 4 + 8)

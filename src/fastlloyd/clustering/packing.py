@@ -24,8 +24,8 @@ class RadiusSearch(enum.Enum):
     """Method of the search for the packing radius `a`.
 
     Departs from the paper: its text says binary search, but its published code only halves the
-    radius. Here, random numbers are integers from a public stream, equal on every machine, instead
-    of some library's floats. The radius 0 is allowed, so a packing always exists.
+    radius. Random numbers are integers from a public stream, which are equal on every machine, and
+    not floats of a library. The radius 0 is allowed, so a packing always exists.
     """
 
     BISECTION = "bisection"  # the largest feasible a, as the paper's text says

@@ -57,11 +57,11 @@ def _magnitude(values: NDArray[Any]) -> int:
 def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
     """Return the moves, each shortened to the radius if it is longer (Section 5.1).
 
-    The result is int64 (k, d), and every squared norm is at most H2. Coordinates are rounded toward
-    zero.
+    The result is int64 (k, d), and every squared norm is at most `squared_radius`. Coordinates are
+    rounded toward zero.
 
     moves : integers (k, d).
-    squared_radius : H2.
+    squared_radius : square of the radius, in squared grid units.
     """
     fits = moves.dtype == np.int64 and _magnitude(moves) ** 2 * moves.shape[1] < 1 << 63
     exact = moves if fits else moves.astype(object)
@@ -81,7 +81,7 @@ def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
 
 
 def saturate(points: NDArray[Any], limit: int) -> IntArray:
-    """Return the coordinates clipped to [-limit, limit], int64."""
+    """Return the points with each coordinate clipped to [-limit, limit], int64."""
     limited: IntArray = np.maximum(np.minimum(points, limit), -limit).astype(np.int64, copy=False)
     return limited
 

@@ -63,8 +63,9 @@ class Cubics:
         """Return the number of draws, among `size`, that are completed to 64 bits, whatever their
         values.
 
-        The first bits leave more draws open with a probability below 1e-13. So the time of drawing
-        does not reveal how many draws are open, nor whether one of them is far from 0.
+        With a probability below 1e-13, the first bits leave more draws than this number open. So
+        the time of drawing does not reveal how many draws are open, nor whether one of them is far
+        from 0.
         """
         mean = size * float(self.chances @ np.minimum(2 * scale * self.table[4], 1.0))
         deviations, more = _SURE

@@ -33,7 +33,7 @@ def near(mu_at: Callable[[float], float], delta: float) -> float:
 def starts(delta: float) -> tuple[float, float]:
     """Return two values of a = mu/2 - epsilon/mu, from which a search for `delta` begins.
 
-    The curve is about Phi(a), and either tail of Phi(a) is at most e^(-a^2/2).
+    At a, delta is about Phi(a), and either tail of Phi is at most e^(-a^2/2).
     """
     tail = math.sqrt(-2 * math.log(min(delta, 1 - delta)))
     start = -tail if delta < 0.5 else tail

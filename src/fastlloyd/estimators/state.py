@@ -63,8 +63,8 @@ class EstimatorState(BaseEstimator):
     def __sklearn_clone__(self) -> Self:
         """Return a clone of this estimator, as scikit-learn does.
 
-        The clone belongs to the same account. If it is made inside a block of `dataset`, it belongs
-        to the block.
+        The clone belongs to the account that this estimator belongs to. A clone that is made inside
+        a block of `dataset` belongs to the block.
         """
         made: Self = super().__sklearn_clone__()
         if BELONGS_TO in self.__dict__:

@@ -59,7 +59,7 @@ def chunks(path: str, sizes: Iterable[int], encoding: str | None = None) -> Gene
 class _Decoded:
     """Stream of text in another encoding, as UTF-8.
 
-    It is decoded before it is cut into lines, so line ends of any encoding are found.
+    The text is decoded before it is cut into lines, so line ends of any encoding are found.
     """
 
     def __init__(self, stream: _Stream, encoding: str, path: str) -> None:

@@ -250,7 +250,9 @@ def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
 
 
 def _seen(piece: Piece, reader: Reader) -> Piece:
-    """Return the piece with the facts that are known after opening it."""
+    """Return the piece with its number of records and `has_fixed_separator`, which are known after
+    opening it.
+    """
     return replace(piece, n_rows=reader.n_rows, has_fixed_separator=reader.has_fixed_separator)
 
 

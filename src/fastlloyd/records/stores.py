@@ -71,7 +71,8 @@ def find(address: str) -> Mapping[str, tuple[int, str]]:
 
 
 def is_there(pattern: str) -> bool:
-    """Return whether any object that may be listed matches the pattern of an address.
+    """Return whether an object matches the pattern of an address. Objects that this user may not
+    list are not found.
 
     Raises DataError if the store does not answer.
     """

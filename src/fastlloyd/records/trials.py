@@ -161,8 +161,8 @@ class Trial:
         """Return whether a header that lacks the chosen columns could be a record with missing
         cells there. If it could, note this doubt about the first line.
 
-        This line would be read as a record if another record were above it. So the reading is not
-        given up here.
+        If a record were above this line, the line would be read as a record, too. So the reading is
+        not given up here.
         """
         wanted, names = self._wanted, numbered(self.width)
         if wanted.layout.header is not None or wanted.columns is NUMERIC:

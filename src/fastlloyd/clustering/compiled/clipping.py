@@ -113,8 +113,8 @@ def _offset(
 def _find_factors(
     squares: FloatArray, radius: float, more_than_units: float, factors: FloatArray
 ) -> None:
-    """Set the factor of each offset: `more_than_units` divided by the offset's length (rounded up),
-    or by the radius if that is larger.
+    """Set the factor of each offset: `more_than_units` divided by a length. The length is the norm
+    of the offset, rounded up to an integer, or the radius if that is larger.
 
     squares : squared norms of the offsets.
     """
