@@ -348,8 +348,8 @@ def check_sums(history: History) -> None:
 
 
 def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
-    """Return whether a second method confirms an epsilon: integration of the privacy loss, or the
-    sum of pure epsilons.
+    """Return whether a second method confirms a guarantee. The method integrates the privacy loss
+    or, with Laplace noise alone, adds up the epsilons of the rounds.
 
     spent : total cost.
     epsilon, delta : guarantee to confirm.

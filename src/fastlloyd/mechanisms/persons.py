@@ -21,7 +21,9 @@ WEIGHT_BITS: Final = 10
 
 
 class Unit(NamedTuple):
-    """Words for the unit of protection, of caps and of counts: its singular and its plural."""
+    """Singular and plural of the word for a unit, in which protection, caps and counts are
+    stated.
+    """
 
     one: str
     many: str

@@ -2,7 +2,7 @@
 every sum, and the size and the cost of a share.
 
 A plan names M clients. The n clients that are present when keys are dealt share keys. At most D
-clients may be missing then, and t clients may pool what they see.
+clients may be missing at that time, and t clients may pool what they see.
 """
 
 import enum

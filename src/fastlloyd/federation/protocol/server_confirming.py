@@ -38,7 +38,7 @@ class ServerConfirming:
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Clients that have neither confirmed nor are absent."""
+        """Clients that have not confirmed and are not absent."""
         return self.attendance.unanswered(self.key_set.names, self.confirmations)
 
     def receive(self, sender: str, message: Confirmation) -> list[Step]:

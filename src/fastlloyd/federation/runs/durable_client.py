@@ -233,10 +233,10 @@ class DurableClient(DurableParty[ClientSession]):
     def attached(self, log: LogPosition) -> None:
         """Check the position of this store that the server remembers.
 
-        A server stores a sum in one transaction with the positions of the stores of the clients in
-        it. So the check looks at the last answer of this client that is in a sum. If the server
-        only remembers a position from before this answer, the server has forgotten the sum. The
-        server would then draw other noise for the same sum.
+        A server stores a sum, and the store positions of its clients, in one transaction. So the
+        check looks at the last answer of this client that is in a sum. If the server remembers only
+        a position from before this answer, the server has lost the sum. It would then draw other
+        noise for the same sum.
 
         Raises OldStoreError if this store is an old copy, and OldServerError if the server's store
         is an old copy.

@@ -180,8 +180,8 @@ def encapsulate(public: bytes) -> tuple[bytes, bytes]:
 
 
 def check_run_keys(exchange_key: bytes, encapsulation_key: bytes, run_key: bytes) -> None:
-    """Raise RemoteProtocolError if one of these public keys lets others than its owner compute a
-    secret or make a signature.
+    """Raise RemoteProtocolError if one of these public keys lets a party other than its owner
+    compute a secret or make a signature.
 
     An X25519 key of low order gives zero with every private key (RFC 7748, section 6.1). So a test
     with one private key finds it. An ML-KEM key encodes only numbers below 3329 (FIPS 203, section
