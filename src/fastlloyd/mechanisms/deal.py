@@ -34,7 +34,7 @@ _HALF: Final = np.uint64(32)  # bits of half a word
 class RandomAssignment:
     """Random assignment of records, or of rows of persons, to clients, the same in every pass.
 
-    The object keeps the key. Only workers that scan the records receive a copy.
+    The object contains the key. Only workers that scan the records receive a copy of the object.
 
     n_clients : number of clients, M.
     max_clients : largest number of clients, c, that may have rows of the same person.

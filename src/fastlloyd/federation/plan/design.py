@@ -26,7 +26,8 @@ from fastlloyd.mechanisms.settings import RunSettings
 
 
 class ProtocolChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Choices about the protocol of a plan. The fields mean the same as those of `Plan`.
+    """Choices about the protocol of a plan. Each field means the same as the field of `Plan` with
+    its name.
 
     max_colluding : ignored in trust mode `server-noise`.
     ring_bits : None means 64.
@@ -247,7 +248,7 @@ def _members(
 
 
 def _timeouts(plan: Plan, masks: Masks) -> Timeouts:
-    """Return the plan's timeouts for other masks.
+    """Return the plan's timeouts, changed for other masks.
 
     A timeout that equals the default of the plan's masks becomes the default of `masks`.
     """

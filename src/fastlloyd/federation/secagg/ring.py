@@ -289,8 +289,8 @@ def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
 
 @lru_cache(maxsize=64)  # asked for once per round of a run
 def _tail_exponent(n_released: int) -> Fraction:
-    """Return L = 40 ln 2 + ln 2K (`RingLoad`), rounded up to a multiple of 2**-64, plus one such
-    multiple.
+    """Return L = 40 ln 2 + ln 2K (`RingLoad`), rounded up to a multiple of 2**-64, plus 2**-64
+    more.
     """
     n = n_released << (WRAP_PROBABILITY_BITS + 1)
     octaves, power = n.bit_length() - 1, 1 << (n.bit_length() - 1)

@@ -47,7 +47,7 @@ class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
 
     @property
     def alpha(self) -> Fraction:
-        """Ratio alpha of the planned radius, equal to FastLloyd's so that errors can be
+        """Ratio alpha (`AnyAlgorithm.alpha`), equal to FastLloyd's, so that errors can be
         compared.
         """
         return Fraction(4, 5)
