@@ -35,12 +35,12 @@ class FieldFault(NamedTuple):
 
 
 def whole(text: str) -> int | None:
-    """Return the whole number that a text writes, such as 15,000, or None."""
+    """Return the whole number in a text, such as 15,000, or None if the text is not one."""
     return int(re.sub(r"[^0-9]", "", text)) if _WHOLE.fullmatch(text.strip()) else None
 
 
 def number(text: str, decimal: str = ".") -> float | None:
-    """Return the number that a text writes, or None.
+    """Return the number in a text, or None if the text is not one.
 
     decimal : decimal mark of the table. The other mark is refused: 1,500 and 1.000 could each mean
         two numbers.

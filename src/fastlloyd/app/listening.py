@@ -27,7 +27,7 @@ class Complaints:
     are counted, and one line a minute says the count.
 
     say : function that prints a line where the app was started.
-    clock : seconds since any moment, for tests.
+    clock : function that returns rising seconds. Tests pass their own.
     """
 
     def __init__(

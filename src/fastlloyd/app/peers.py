@@ -1,4 +1,4 @@
-"""User of the process at the other end of a connection, on systems that tell it (Linux)."""
+"""User of the process at the other end of a connection, on systems that reveal it (Linux)."""
 
 import errno
 import os

@@ -21,7 +21,7 @@ from fastlloyd.reports.status import live_of, look
 class StudyLook(NamedTuple):
     """Part in a study as it is now.
 
-    state : state of the part, as it is if no process of the app carries it out.
+    state : state of the part, if no process of the app is carrying it out.
     name : name of the study for people.
     client : name of the client.
     n_rounds : number of rounds in the plan.

@@ -113,8 +113,8 @@ def _say(code: int, sentence: str) -> int:
 def _of_system(error: OSError, arguments: Sequence[str]) -> int:
     """Print a sentence about an OSError, and return the exit code.
 
-    The error comes from the output, a file, or an internal step. Files that a command reads and
-    writes raise other errors.
+    The error comes from the output or from a step inside the program. Most files that a command
+    reads or writes raise a FastLloydError instead.
     """
     if isinstance(error, BrokenPipeError):
         return _reader_has_gone()
@@ -151,8 +151,9 @@ def _unexpected(error: Exception, *, debug: bool) -> int:
 
 @contextmanager
 def dispensable() -> Iterator[None]:
-    """Context manager that ignores a closed output. Its content is also in files, so the exit code
-    does not change.
+    """Context manager that ignores an error of writing to stdout, for example to a pipe whose
+    reader has ended. Everything that the block prints is also in files, so the exit code does not
+    change.
     """
     try:
         yield

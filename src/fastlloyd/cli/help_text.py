@@ -136,7 +136,8 @@ def _heading(title: str, lines: Iterable[str]) -> str:
 
 
 def _example(line: str, width: int) -> str:
-    """Return a command line as an example that can be copied. Backslashes break it before options.
+    """Return a command line as an example that can be copied. Long lines are wrapped before an
+    option, with a backslash at the end of each line.
 
     line : command line.
     width : largest width of a line in characters.

@@ -69,7 +69,7 @@ def _here(look: "Look") -> dict[str, Any]:
 
 
 def _privacy(look: "Look", here: dict[str, Any]) -> dict[str, Any]:
-    """Return the answers on protection, and note the column of ids in `here`."""
+    """Ask about the protection, and return the answers. Note the column of ids in `here`."""
     from fastlloyd.records.recipe_proposal import CellKind
 
     typer.echo("\nWho is protected? (record: each row alone; person: all rows with one id)")
@@ -156,8 +156,8 @@ def _ask_categories(_column: "ColumnLook") -> dict[str, Any]:
 
 
 def _weight() -> dict[str, Any]:
-    """Ask for the weight of a difference in a feature. Return the key "weight" with its value, or
-    an empty dict for the usual weight.
+    """Ask for the weight of a difference in a feature. Return {"weight": answer}, or an empty dict
+    for the usual weight.
     """
     typer.echo("Two texts are as far apart as the two bounds of a number. If that is too much,")
     given = typer.prompt(
@@ -182,8 +182,8 @@ _ASKED: Mapping[str, Callable[["ColumnLook"], dict[str, Any]]] = {
 
 
 def _order(look: "Look", features: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask for the column with the date that orders the rows of a person. Return its table by its
-    name.
+    """Ask for the column with the date that orders the rows of a person. Return {name of the
+    column: its table in the recipe}.
 
     If exactly one feature is a date, ask nothing and return an empty dict.
     """
@@ -237,7 +237,7 @@ def _until_read(question: str, read: Callable[[str], N], form: str) -> N:
 
 
 def _plain(text: str) -> float | str:
-    """Return the number that a text writes, or the text itself."""
+    """Return the number in a text, or the text itself if it is not a number."""
     try:
         return real(text.strip())
     except ValueError:

@@ -213,7 +213,9 @@ def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
 
 
 def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | None":
-    """Return the bounds in a recipe, or in the option. Raises PlanError if both have bounds."""
+    """Return the bounds of a recipe or, without a recipe, of the option --bounds. Raises PlanError
+    if both have bounds.
+    """
     from fastlloyd.cli.requests import stated
     from fastlloyd.jobs.choices import RecipeFeatures
 
@@ -228,8 +230,8 @@ def bounds_of(recipe: "Using | None", bounds: str | None) -> "StatedBounds | Non
 
 
 def ranges_of(recipe: "Using | None", value_range: str | None) -> "StatedBounds | None":
-    """Return the ranges in a recipe, or in the option, or None if there are none. Raises PlanError
-    if a recipe and the option are given.
+    """Return the ranges of a recipe or, without a recipe, of the option --range. Return None if
+    there are none. Raises PlanError if a recipe and the option are given.
     """
     from fastlloyd.cli.requests import stated
     from fastlloyd.jobs.choices import RecipeFeatures

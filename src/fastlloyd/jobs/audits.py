@@ -30,7 +30,8 @@ def verified(path: Path, public: Path, positions: Path | None = None) -> tuple[A
     public : public file of the identity that should have made the file. It may have expired.
     positions : file of positions that a server exported, or None.
 
-    Raises StateError that names the line at fault, IdentityError or PlanError for the other files.
+    Raises StateError that names the faulty line of the audit file. Raises IdentityError or
+    PlanError if `public` or `positions` cannot be used.
     """
     try:
         with path.open("rb") as file:

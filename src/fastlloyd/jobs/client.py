@@ -56,8 +56,8 @@ class ClientRequest:
 
     plan : plan of the run.
     member : public identity of the client.
-    account : data set, and the ledger of the holder that counts the run in addition to the client's
-        store.
+    account : data set, and the holder's ledger. The run is charged both to this ledger and to the
+        client's store.
     store : file of the client's store. It is made if it does not exist.
     data : path of the records, as in `FileSource`.
     unit_column, missing, engine, layout : as in `FileSource`.
@@ -171,9 +171,7 @@ def at_once(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 class Drive(Protocol):
-    """Function that calls another function, which takes long. It may show the progress
-    meanwhile.
-    """
+    """Function that calls a slow function. It may show the progress of the call."""
 
     def __call__(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of calling `work` with these arguments."""
@@ -202,8 +200,8 @@ class PreparedClient(NamedTuple):
         return self.request.plan
 
     def holder(self, watch: Watch) -> HoldersLedger:
-        """Return the ledger of the holder, which counts the run in addition to the client's
-        store.
+        """Return the ledger of the holder. The run is charged both to this ledger and to the
+        client's store.
         """
         return self.request.account.holder(watch)
 
@@ -339,7 +337,9 @@ class OwnRecords:
 
 
 def slowest(queries: Sequence[Query], source: TableSource, run: AnyRun) -> Asked:
-    """Return the query whose answer takes longest. The time is measured on the first records."""
+    """Return the query that takes longest to answer. The times are measured on the first
+    records.
+    """
     records = source.records
     some = next(iter(GridRecords(records, run.domain, Outside.CLIP, source=records.source)))
     some = some[:N_TRIED]

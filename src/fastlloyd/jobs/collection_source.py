@@ -51,7 +51,9 @@ class CollectionSource:
         return self
 
     def open_as(self, features: tuple[Feature, ...]) -> "CollectionSource":
-        """Return the records by other features of their recipe."""
+        """Return the same records, read with `features` in place of the features of their
+        recipe.
+        """
         if self._recipe is None:
             raise AssertionError("the records have no recipe")
         recipe = replace(self._recipe, features=features)

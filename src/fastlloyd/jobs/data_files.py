@@ -18,7 +18,7 @@ def is_stream(path: str) -> bool:
     """Return whether a full path names an open file or pipe that this process was given, such as
     /dev/stdin.
 
-    Such a path does not show the own path of the file.
+    Such a path does not reveal where the file is stored.
     """
     return _STREAM.match(path) is not None
 

@@ -1,5 +1,5 @@
-"""Comparison of a typed digest with that of a plan. A wrong one is explained: a typing error,
-another number of the plan, or another plan.
+"""Comparison of a typed digest with that of a plan. A wrong digest is explained: it has a typing
+error, is another number in the plan, or belongs to another plan.
 """
 
 import hmac
@@ -21,7 +21,7 @@ def bare(digest: str) -> str:
 
 
 def is_digest_of(plan: Plan, digest: str) -> bool:
-    """Return whether a typed digest is that of the plan. All of it is compared."""
+    """Return whether a typed digest equals the digest of the plan in every digit."""
     return hmac.compare_digest(bare(digest).encode(), plan.digest.hex().encode())
 
 

@@ -23,10 +23,10 @@ class JoinFile(RequestFile, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     So the same request continues a run that was stopped.
 
     plan : text of the plan.
-    digest : digest of the plan, as the owner of the records was told it, 64 hex digits.
+    digest : digest of the plan that the owner of the records agreed to, 64 hex digits.
     key : full path of the private identity.
     dataset : name of the data set in the ledger.
-    here : facts about the owner's file.
+    here : format and column names of the owner's file of records.
     approval : approval of the owner of the records, or None.
     is_rehearsal : whether to rehearse the run only.
     """

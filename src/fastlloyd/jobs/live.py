@@ -92,8 +92,8 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     def is_old(self, now: float) -> bool:
         """Return whether the content is older than a running process would leave it.
 
-        A process that has ended writes no more, so its content is never old. Content with a later
-        time than now is old too: if the clock is set back, a running process writes at once.
+        Content that states the end of its process is never old. Content whose time is far in the
+        future is old, too: if the clock is set back, a running process replaces the file soon.
         """
         return not self.end and abs(now - self.written) > OLD
 
@@ -116,8 +116,8 @@ class LiveFile:
         return self._live
 
     def see(self, sight: Sight) -> None:
-        """Take over a view of the run. Write it if the step or the parties changed, or if the last
-        write was `PERIOD` seconds ago.
+        """Accept a new view of the run. Write it if the step or the parties changed, or if the last
+        write was `PERIOD` seconds ago or more.
         """
         now, before = self._clock(), self._live
         if before is None:
@@ -139,7 +139,9 @@ class LiveFile:
         self._write(live)
 
     def end(self, words: str) -> None:
-        """Write the end of the process in words, if it had shown a run."""
+        """Write a sentence about the end of the process. Do nothing if no view of the run was
+        written.
+        """
         if self._live is not None:
             self._live = msgspec.structs.replace(self._live, written=self._clock(), end=words)
             self._write(self._live)

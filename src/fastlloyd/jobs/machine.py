@@ -244,7 +244,8 @@ def drive(folder: Path) -> Iterator[Finding]:
     """Yield findings about the drive of a folder: locks, and free space. A file is made in the
     folder and removed.
 
-    folder : folder of a store or ledger. If it does not exist, the first one above that does.
+    folder : folder of a store or ledger. If it does not exist, the nearest parent folder that
+        exists is checked.
     """
     while not folder.is_dir():
         folder = folder.parent

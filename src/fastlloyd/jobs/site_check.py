@@ -99,8 +99,8 @@ class SiteCheck:
         return [file for file in dict.fromkeys(named) if file.exists()]
 
     def _connection(self, plan: Plan | None, public: PublicIdentity | None) -> Iterator[Finding]:
-        """Yield findings about the way to the server. With plan and identity, the server is asked
-        whether it serves the plan.
+        """Yield findings about the connection to the server. With plan and identity, the server is
+        asked whether it serves the plan.
         """
         address = self.address or (None if plan is None else plan.server.address)
         if address is None:

@@ -53,8 +53,8 @@ UNKNOWN = Domain(features=("x",), lower=(-1.0,), upper=(1.0,))
 class Source(Protocol):
     """Records that a job reads in passes.
 
-    columns : names of the features.
-    names : names of the features, or None if the columns of the records have no names.
+    columns : name of each feature: x1, x2, ... if the columns of the records have no names.
+    names : the same names, or None if the columns of the records have no names.
     others : names of columns that are not used.
     has_ids : whether each row has the id of its person.
     drops_records : whether a record with a missing cell is left out.
@@ -474,7 +474,7 @@ class TableSource:
 
     @property
     def _texts(self) -> list[bytes] | None:
-        """Ids of the rows as texts if the rows are in memory, or None."""
+        """Ids of the rows as texts, or None if the rows are not in memory or have no ids."""
         ids = None if isinstance(self.records, RecordFile) else self.records.ids
         return ids.texts() if isinstance(ids, Ids) else ids
 

@@ -16,7 +16,7 @@ from fastlloyd.mechanisms.private_run import AnyRun
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Event of a job."""
+    """Base class of the events that a job reports to its watch."""
 
 
 class StepBegan(Event, frozen=True, kw_only=True):

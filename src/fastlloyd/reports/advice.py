@@ -85,7 +85,8 @@ class Federation(ProtocolChoices, frozen=True, kw_only=True):
     def noise_factor(self) -> float:
         """Ratio of the noise to the noise that the guarantee needs, if all clients join.
 
-        The ratio is sqrt(M / h), of standard deviations.
+        Noise is measured by its standard deviation. In client-noise, the ratio is sqrt(M / h) for M
+        clients, if the guarantee counts on h shares of noise. In server-noise it is 1.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return 1.0
@@ -228,7 +229,8 @@ def advise(
 
 
 def outlooks(question: PlannedRun, epsilons: Sequence[float] = EPSILONS) -> tuple[Outlook, ...]:
-    """Return the forecast at each epsilon. Unlike `advise`, search for no smallest epsilon.
+    """Return the forecast at each epsilon. Unlike `advise`, do not search for the smallest epsilon
+    that suffices.
 
     Raises as `advise` does.
     """

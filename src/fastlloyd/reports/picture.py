@@ -74,7 +74,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         """Return the picture of a mechanism's result.
 
         m : settings of the run.
-        private : whether no setting was taken from the data.
+        private : whether the guarantee holds: there is noise, and no setting was taken from the
+            data.
         epsilon : epsilon that was spent, or None for that of the mechanism.
         records : records to draw, or None.
         names : names that people gave.

@@ -34,7 +34,9 @@ class Difference(NamedTuple):
 
 
 def differences(before: Plan, now: Plan) -> list[Difference]:
-    """Return the rows in which two plans differ, beside those that differ in every plan."""
+    """Return the rows in which two plans differ. Rows that are different in every plan, such as the
+    run id, are left out.
+    """
     old, new = (rows(plan) | {"recipe": _recipe(plan)} for plan in (before, now))
     names = [name for name in {**old, **new} if name not in _OF_EVERY_PLAN]
     return [

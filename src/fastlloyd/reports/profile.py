@@ -139,7 +139,9 @@ class Profile(NamedTuple):
 
 
 def _weights(centres: Centres) -> tuple[FloatArray, float]:
-    """Return the shares of the settled clusters, and the sum of their counts."""
+    """Return the weights w_i of the clusters, float64 (n_clusters,), and the sum N. The weight of a
+    cluster that is not settled is 0.
+    """
     least = max(centres.count_error, math.ulp(1.0))
     counts = np.where(centres.settled, np.maximum(centres.counts, least), 0.0)
     N = float(counts.sum()) or 1.0

@@ -3,8 +3,8 @@ the facts that only people know.
 
 The entry follows the schema of github.com/opendp/deployments-registry-data. Facts in the files of
 the result are filled in. Facts that only people know come from `registry.toml` in the folder of the
-result, also for the statement (`page/questions.py`). If a fact is missing there, the entry lacks
-it, and the user is told its name.
+result. The statement (`page/questions.py`) uses the same file. If a fact is missing in it, the
+entry lacks the fact, and the user is told its name.
 """
 
 import datetime as dt

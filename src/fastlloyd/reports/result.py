@@ -318,8 +318,9 @@ def centroids_csv(result: Result) -> str:
     row. `beyond_...` is `Accuracy.beyond`. `status` is a value of `uncertainty.Status`. A result
     without a radius or without `Accuracy.beyond` has no such columns.
 
-    Numbers are in the units of the columns. If a feature's logarithm is clustered, its interval has
-    two columns for its ends, `lower_...` and `upper_...`, and factors stand for sizes.
+    Numbers are in the units of the columns. If a feature's logarithm is clustered, the ends of its
+    interval are in two columns, `lower_...` and `upper_...`. Its `radius_...` and `beyond_...` are
+    factors.
 
     Numbers have the digits that their standard errors warrant. `centroids.json` has all digits.
     Standard errors are empty if a centroid was not moved in the last round. A column `privacy` is
@@ -393,9 +394,8 @@ def _columns(features: Sequence[str]) -> list[str]:
 
 
 def _beside(feature: str) -> set[str]:
-    """Return all names that columns about a feature may have, apart from the column of its
-    centroids. One of them is the column of standard errors. The names for all kinds of units are
-    included.
+    """Return all names that columns about this feature can have, in any kind of units, such as the
+    column of standard errors. The column of the centroids is not included.
     """
     prefixes = {ERROR, *(prefix for u in EVERY for prefix in u.error_prefixes)}
     sizes = {f"{prefix}{u.size_prefix}" for u in EVERY for prefix in (RADIUS, BEYOND)}

@@ -131,7 +131,7 @@ def checked_files(path: Path) -> StoredFiles:
 
     path : folder of the result, or a table of centroids in it.
 
-    Raises DataError or PlanError if they do not, or if the path is not a result.
+    Raises DataError or PlanError if they do not belong together, or if the path is not a result.
     """
     folder = path if path.is_dir() else path.parent
     files = StoredFiles.read(folder)

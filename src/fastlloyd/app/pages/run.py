@@ -238,8 +238,8 @@ async def result(site: Site, request: Request) -> Response:
 
 
 def _contents(look: RunLook) -> dict[str, bytes]:
-    """Return the files of a result. Files that the run did not write are left out, and so are
-    changed ones, except the page and the names of groups.
+    """Return the files of a result that are as the run wrote them. The page and the names of groups
+    may have been changed. If the run noted no digests, return all files.
     """
     found = dict[str, bytes]()
     for name in FILES:

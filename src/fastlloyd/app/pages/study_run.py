@@ -230,8 +230,8 @@ def _patience(look: RunLook) -> Markup | None:
 
 
 def _given_back(site: Site, look: RunLook, study: StudyLook) -> Markup | None:
-    """Return a paragraph on the rounds that an ended study spent and gave back, or None if it has
-    not ended so.
+    """Return a paragraph on the rounds that a study spent and gave back, or None unless the study
+    has ended without a result and with spent budget.
     """
     if look.state is not RunState.SPENT or not isinstance(look.file, JoinFile):
         return None

@@ -202,10 +202,10 @@ def _check(files: "StoredFiles", *, as_json: bool) -> None:
 def _for_people(
     files: "StoredFiles", registry: bool, statement: bool, ledger: Path | None
 ) -> tuple[list[str], list[str]]:
-    """Write the registry entry, the statement, or both, and a form for the facts of people if there
-    is none.
+    """Write the registry entry, the statement, or both. Also write an empty form for the facts that
+    only people know (`registry.toml`), unless it exists.
 
-    Return the names of the files, and of the missing facts.
+    Return the names of the written files, and of the missing facts.
     """
     from fastlloyd.reports.registry import PEOPLE, PeopleFacts, template
 

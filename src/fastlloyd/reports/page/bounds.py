@@ -67,7 +67,7 @@ def _lead(run: RunView) -> list[Markup]:
 
 
 def _end(bound: float | str) -> str:
-    """Return a bound for people. The bound of a date is a text."""
+    """Return a bound as the page shows it. The bound of a date is already a text."""
     return bound if isinstance(bound, str) else f"{bound:,.6g}"
 
 

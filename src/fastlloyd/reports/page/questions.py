@@ -36,7 +36,7 @@ _LEDGER: Final = "ledger of the owner of the records (fastlloyd ledger show)"
 
 
 class Sources(NamedTuple):
-    """Everything from which the answers follow.
+    """Facts from which the answers follow.
 
     run : run of the result.
     people : facts that only people know.
@@ -61,7 +61,8 @@ class Sources(NamedTuple):
 
         files : files of the result.
         sealed : settings that are stored with them.
-        people, total : as above.
+        people : facts that only people know.
+        total : total of all runs on the records, or None if no ledger is at hand.
 
         Raises DataError if the files do not belong together.
         """
@@ -95,8 +96,8 @@ class Answered(NamedTuple):
 
     question : name of the fact that has the question.
     words : facts, or texts that people wrote. An empty list means that there is no answer.
-    evidence : source from which the answer follows, or in which it would be.
-    items : facts below the words.
+    evidence : source of the answer. Without an answer, the source that could contain it.
+    items : facts that the page lists below the words.
     """
 
     question: str

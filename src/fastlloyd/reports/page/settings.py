@@ -48,8 +48,8 @@ def settings(view: View) -> list[Child]:
 
 
 def _recipe(view: View) -> Child:
-    """Return the way in which a recipe reads each column, such as m as 0. Return None without a
-    recipe.
+    """Return a list that describes how the recipe reads each column (for example, the text m as the
+    number 0). Return None without a recipe.
     """
     if view.mechanism.domain.recipe is None:
         return None

@@ -1,5 +1,5 @@
 """Section of the page that compares all groups: a panel for each feature. If there are many
-features, the most telling ones have panels, and a heat map shows all.
+features, only those in which the groups differ most have panels, and a heat map shows all.
 """
 
 from typing import Final
@@ -161,8 +161,9 @@ def _cells(view: View, order: list[int]) -> Markup:
 
 
 def _levels(view: View) -> IntArray:
-    """Return the shade of each cell, from -3 to 3. It depends on the square root of the
-    difference.
+    """Return the shade of each cell of the heat map, from -3 to 3, int64 (n_clusters, n_features).
+    The shade grows with the square root of the difference from the mean of the centres. It is 0 if
+    nothing is stated.
     """
     stated = view.profile.sides != 0
     sizes = np.where(stated, np.abs(view.profile.contrasts) / view.half_widths, 0.0)
