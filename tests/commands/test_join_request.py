@@ -116,7 +116,7 @@ def test_a_passphrase_is_the_first_line_of_standard_input(tmp_path: Path) -> Non
     ("changed", "fragment"),
     [
         ({"run_id": "0" * 32}, "the id of another run"),
-        ({"digest": "0" * 64}, "another plan than the digest says"),
+        ({"digest": "0" * 64}, "does not have the digest"),
     ],
 )
 def test_a_request_that_does_not_fit_its_plan_is_refused_and_nothing_is_made(

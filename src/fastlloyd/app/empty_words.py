@@ -51,7 +51,11 @@ def words_field(used: Sequence[ColumnLook], value: str, faults: tuple[FieldFault
     return h(
         "fieldset",
         h("legend", "Words that mean an empty cell"),
-        h("span", f"Besides an empty cell, NA, NaN, null and ?.{hint}", class_="hint"),
+        h(
+            "span",
+            f'An empty cell, NA, NaN, null and "?" always mean an empty cell.{hint}',
+            class_="hint",
+        ),
         h("div", boxes, class_="words"),
         text_field(
             "words",

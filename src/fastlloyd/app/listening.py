@@ -41,7 +41,9 @@ class Complaints:
         self._n += 1
         if self._clock() - self._said >= _QUIET_SECONDS:
             self._said = self._clock()
-            self._say(f"Connections that failed or were too many: {self._n}.")
+            self._say(
+                f"Connections that failed, or were refused because too many were open: {self._n}."
+            )
 
 
 class _TakenError(Exception):

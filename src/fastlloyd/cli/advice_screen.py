@@ -32,9 +32,9 @@ BAR = (
     " cluster would have a reliable error."
 )
 ODDS = (
-    "right guesses of 100: if somebody guesses 100 times whether one {unit} is in the data, at"
-    " most this many guesses are right on average (50 without the result). The second number is"
-    " the most for any single result, except with probability delta."
+    "right guesses of 100: two numbers, if somebody guesses 100 times whether one {unit} is in the"
+    " data. At most the first number is right on average (50 without the result). At most the"
+    " second is right after any single result, except with probability delta."
 )
 VERDICT = (
     "verdict: effect of the noise on a cluster of {size:.0f} {many}. If this size is below {few}"

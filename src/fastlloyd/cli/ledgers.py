@@ -123,7 +123,9 @@ def limit_event(
         )
     check_delta(delta)
     if unit is None and max_clients is not None:
-        raise BudgetError("--max-clients-per-person needs --unit NAME, the name of the persons")
+        raise BudgetError(
+            "--max-clients-per-person needs --unit NAME, a word for one person, such as patient"
+        )
     if unit is None and relation is None:
         return LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)
     if unit is not None:

@@ -67,8 +67,8 @@ NewFingerprints = Annotated[
     typer.Option(
         "--new-fingerprints",
         help=(
-            "Confirm that fingerprints of earlier runs are lost. Their records are no longer"
-            " recognised under another data set name."
+            "Confirm that the fingerprints of earlier runs are lost. From then on, records of those"
+            " runs are not recognised if you use them again under another data set name."
         ),
     ),
 ]

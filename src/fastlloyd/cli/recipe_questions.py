@@ -85,7 +85,7 @@ def _privacy(look: "Look", here: dict[str, Any]) -> dict[str, Any]:
             "unit_name": typer.prompt("What is a person called, in one word, such as patient"),
         }
     privacy["n_records"] = _whole(
-        "A round number that the records, or persons, surely do not exceed"
+        "A round number, surely above the number of records (or of persons, if they are protected)"
     )
     return privacy
 
@@ -159,9 +159,11 @@ def _weight() -> dict[str, Any]:
     """Ask for the weight of a difference in a feature. Return {"weight": answer}, or an empty dict
     for the usual weight.
     """
-    typer.echo("Two texts are as far apart as the two bounds of a number. If that is too much,")
+    typer.echo("Two texts count as far apart as the two bounds of a column of numbers. If that")
     given = typer.prompt(
-        "write a weight below 1, such as 0.1 (Enter: no weight)", default="", show_default=False
+        "is too far, write a weight below 1, such as 0.1 (Enter: no weight)",
+        default="",
+        show_default=False,
     )
     return {"weight": _plain(given)} if given.strip() else {}
 

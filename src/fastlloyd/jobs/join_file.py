@@ -56,7 +56,9 @@ class JoinFile(RequestFile, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """
         plan = Plan.from_toml(self.plan)
         if not hmac.compare_digest(plan.digest.hex(), self.digest):
-            raise PlanError("the request has another plan than the digest says; nothing was done")
+            raise PlanError(
+                "the plan in the request does not have the digest that the request names"
+            )
         plan.check_networked()
         return plan
 

@@ -82,8 +82,8 @@ def clock(now: datetime, latest: Mapping[str, datetime]) -> Iterator[Finding]:
     elif behind:
         yield fault(
             "clock-behind",
-            f"the clock shows {now:%Y-%m-%d %H:%M:%S} UTC, but {behind[0]} has an event of"
-            f" {latest[behind[0]]:%Y-%m-%d %H:%M:%S} UTC",
+            f"the clock shows {now:%Y-%m-%d %H:%M:%S} UTC, which is before the last event in"
+            f" {behind[0]} ({latest[behind[0]]:%Y-%m-%d %H:%M:%S} UTC)",
             remedy,
         )
     else:
@@ -266,7 +266,7 @@ def drive(folder: Path) -> Iterator[Finding]:
         if holds:
             yield fine("locks", f"file locks work in {folder}")
         else:
-            said = f"two processes can lock one file at a time in {folder}"
+            said = f"two processes can lock the same file at the same time in {folder}"
             yield fault("no-file-locks", said, "move stores and ledgers to a local disk")
     with suppress(OSError):
         probe.with_name(f"{probe.name}-lock").unlink(missing_ok=True)

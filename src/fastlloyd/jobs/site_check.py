@@ -127,7 +127,10 @@ class SiteCheck:
             )
         except OSError as error:
             said = f"{address} cannot be reached ({error.strerror or type(error).__name__})"
-            remedy = "start the server, or open the way: docs/how-to/firewalls-and-proxies.md"
+            remedy = (
+                "start the server, or let the connection through firewalls and proxies:"
+                " docs/how-to/firewalls-and-proxies.md"
+            )
             yield fault("server-unreachable", said, remedy)
 
 

@@ -128,8 +128,8 @@ async def take(site: Site, request: Request) -> Response:
     faults = dataset_faults(name, known, is_new=given["is_new"])
     if not faults and same(name) in history.used:
         said = (
-            "This data set has runs. A limit that is set after the first run bounds less; use the"
-            " command below."
+            "This data set already has runs. A limit that is set now does not cover runs that were"
+            " chosen because of earlier results. To set it all the same, use the command below."
         )
         faults.append(FieldFault("dataset", said))
     for field in ("epsilon", "delta"):

@@ -142,9 +142,9 @@ def in_words(plan: Plan, name: str) -> Rows:
             else "Each organisation adds a share to its sums, before it masks them.",
         ),
         (
-            "If some pool what they see",
+            "If some organisations pool what they see",
             [
-                h("p", f"One {unit.one} of another organisation has this epsilon against:"),
+                h("p", f"This epsilon still protects one {unit.one} of another organisation:"),
                 h("ul", [h("li", text) for text in pooled]),
                 [h("p", _whole(text)) for text in said(totals(plan), unit)],
             ]
@@ -186,12 +186,13 @@ def _odds(plan: Plan) -> str:
     asked = (
         f"which of two values one {unit.one} has"
         if is_replaced
-        else f"whether one {unit.one} is in"
+        else f"whether one {unit.one} is in the data"
     )
     return (
-        f"Somebody who knows all other {unit.many} guesses {asked}: right {average} of 100 times"
-        f" on average, and at most {at_most} of 100 after the most telling result, except with"
-        f" probability {delta_up(m.delta)}. Without the result it is 50 of 100."
+        f"Suppose that somebody knows all other {unit.many} and guesses {asked}. Without the"
+        f" result, 50 of 100 guesses are right. With it, at most {average} of 100 are right on"
+        f" average. After the most telling result, at most {at_most} of 100 are right, except with"
+        f" probability {delta_up(m.delta)}."
     )
 
 
@@ -220,7 +221,7 @@ def _changed(site: Site, name: str, plan: Plan) -> Markup | None:
     earlier = site.accepted(plan, name)
     if earlier is None:
         return None
-    before, when = earlier
+    (before, when), unit = earlier, plan.mechanism.unit.one
     rows = [
         h(
             "tr",
@@ -248,7 +249,10 @@ def _changed(site: Site, name: str, plan: Plan) -> Markup | None:
         )
         if rows
         else h("p", "Nothing but the number of the run."),
-        h("p", "Everything else is the same. A larger epsilon protects each one less."),
+        h(
+            "p",
+            f"Everything else is the same. A larger epsilon protects each {unit} less.",
+        ),
     )
 
 

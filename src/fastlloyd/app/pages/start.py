@@ -62,7 +62,7 @@ async def show(site: Site, request: Request) -> Response:
         h(
             "p",
             "The app reads a file on this machine and asks a few questions. Nothing is spent before"
-            " you have seen what it is and confirmed.",
+            " you have seen the cost and confirmed it.",
             class_="soft",
         ),
         h(

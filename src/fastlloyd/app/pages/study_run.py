@@ -43,7 +43,7 @@ def words(look: RunLook, study: StudyLook) -> tuple[str, str]:
         return "Your part in the study begins.", ""
     sight, now = live.sight, time.time()
     if live.is_old(now):
-        return f"Last heard {ago(live.age(now))}.", "The process writes nothing at present."
+        return f"Last heard {ago(live.age(now))}.", "The process may have stopped."
     said = [f"Since {clock(now - live.since)}."]
     if sight.n_awaited:
         said.append(f"Waiting for {sight.n_awaited} of {sight.n_clients} organisations.")
@@ -103,8 +103,8 @@ def _running(request: Request, look: RunLook, study: StudyLook) -> Response:
             h("button", "Stop for now", class_="second"),
             h(
                 "span",
-                "The others wait for you. What was sent stays spent; the study goes on when you"
-                " press Go on in time.",
+                "The others wait for you. What was sent stays spent. The study continues if you"
+                ' press "Go on" before their waiting time ends.',
                 class_="soft",
             ),
             method="post",
@@ -183,7 +183,10 @@ def _ways_on(name: str, look: RunLook) -> list[Child]:
         h("p", "The app does not start it again by itself."),
         h(
             "form",
-            h("button", "Go on" if look.state is RunState.PAUSED else "Try again with the same"),
+            h(
+                "button",
+                "Go on" if look.state is RunState.PAUSED else "Try again with the same answers",
+            ),
             h("a", "See the ledger", href="/ledger", class_="button second"),
             method="post",
             action=f"/runs/{name}/go-on",

@@ -11,8 +11,8 @@ from fastlloyd.app.watching import answer, followed
 
 _STEPS = {
     identity.NEW: ("identity", "The identity is being made."),
-    rehearsal.REHEARSAL: ("rehearsal", "Your records are read. Nothing is sent or charged."),
-    rehearsal.START: ("rehearsal", "Your part in the study is started."),
+    rehearsal.REHEARSAL: ("rehearsal", "Your records are being read. Nothing is sent or charged."),
+    rehearsal.START: ("rehearsal", "Your part in the study is being started."),
 }
 
 

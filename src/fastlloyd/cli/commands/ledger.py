@@ -133,7 +133,10 @@ NewUnit = Annotated[
     ),
 ]
 Delta = Annotated[
-    float, typer.Option(help="The delta of the limit, below 1 / (number of records).", metavar="D")
+    float,
+    typer.Option(
+        help="The delta of the limit, at most 1 / (100 times the number of records).", metavar="D"
+    ),
 ]
 
 
@@ -263,7 +266,7 @@ def limit(
         dataset, epsilon, delta, unit, neighboring_relation, max_clients_per_person
     )
     if new_unit and unit is None:
-        raise BudgetError("--new-unit needs --unit NAME, the name of the persons")
+        raise BudgetError("--new-unit needs --unit NAME, a word for one person, such as patient")
     if not ledgers.is_there(file):
         check_known(History(Role.HOLDER), dataset, new=new)  # before a ledger is made
     with ledgers.opened(file, new=new) as store:

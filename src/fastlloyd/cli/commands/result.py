@@ -191,9 +191,9 @@ def _check(files: "StoredFiles", *, as_json: bool) -> None:
     wrong = [name for name, is_same in same.items() if not is_same]
     if wrong:
         raise DataError(
-            f"{' and '.join(str(files.folder / name) for name in wrong)}: changed, or made by"
-            " another version, because the other files of the result give something else; make it"
-            f" again with fastlloyd result {files.folder} --html --png"
+            f"{' and '.join(str(files.folder / name) for name in wrong)}: this does not match the"
+            " other files of the result (changed, or made by another version); make it again with"
+            f" fastlloyd result {files.folder} --html --png"
         )
     if not as_json:
         typer.echo(f"These match the other files of the result: {', '.join(same)}.")
