@@ -1,1 +1,3 @@
-"""Measurements: `python -m benchmarks` for the parts, `.rivals` for fits beside other libraries."""
+"""Measurements of speed. `python -m benchmarks` measures the parts of fastlloyd, and `python -m
+benchmarks.rivals` compares fits with other libraries.
+"""

@@ -1,8 +1,8 @@
-"""Speed of the parts, each beside a named peer in the same run, of our fits alone, and how the cost
-of an iteration grows.
+"""Speed of the parts of fastlloyd, each compared with a named peer in the same run. Also the speed
+of its fits alone, and the growth of the cost of an iteration.
 
-`python -m benchmarks` prints the tables and writes them to docs/results/performance.md. Read the
-ratios: on a shared machine the milliseconds drift, and both columns drift together.
+`python -m benchmarks` prints the tables and writes them to docs/results/performance.md. Compare the
+ratios: on a shared machine the milliseconds drift, but both columns drift together.
 """
 
 import sys
@@ -12,7 +12,7 @@ from benchmarks.report import write_section
 
 
 def main() -> int:
-    """Run everything, print the tables, and write the page."""
+    """Run all benchmarks, print the tables, and write the page. Return the exit code."""
     for name, table in (
         ("designs", fits.table),
         ("parts", parts.table),

@@ -1,9 +1,9 @@
-"""A pass over a folder of Parquet: by this process, by others, by a Dask cluster, and by pyarrow,
-which only reads.
+"""Time of a pass over a folder of Parquet files by this process, by worker processes, by a Dask
+cluster, and by pyarrow, which only reads.
 
-`python -m benchmarks.engines [--records 30e6] [--workers 2] [--folder DIR]` writes eight files (32
-bytes a record), times a pass of each in every turn, checks that all answers are equal, and writes
-its section of docs/results/performance.md.
+`python -m benchmarks.engines [--records 30e6] [--workers 2] [--folder DIR]` writes eight files of
+32 bytes per record. In every turn it times one pass of each. It checks that all answers are equal,
+and writes its section of docs/results/performance.md.
 """
 
 import argparse
@@ -34,14 +34,14 @@ DOMAIN = Domain(features=stream.NAMES[:FEATURES], lower=(0.0,) * FEATURES, upper
 
 
 def write(folder: Path, n: int) -> int:
-    """Eight files of n records in all; their size in bytes."""
+    """Write eight files with n records in all, and return their size in bytes."""
     for number in range(FILES):
         stream.write(folder / f"{number}.parquet", n // FILES, FEATURES)
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def timed(folder: Path, n: int, workers: int) -> dict[str, list[float]]:
-    """Seconds of a pass, first and later ones, by whom."""
+    """Return the seconds of each pass, the first pass first, by the name of the reader."""
     settings = Settings(
         algorithm=FASTLLOYD,
         domain=DOMAIN,
@@ -86,7 +86,7 @@ def timed(folder: Path, n: int, workers: int) -> dict[str, list[float]]:
 
 
 def main() -> int:
-    """Write, time, report."""
+    """Write the files, time the passes, and write the section. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engines", description=__doc__)
     parser.add_argument("--records", type=float, default=30e6)
     parser.add_argument("--workers", type=int, default=2)
@@ -104,7 +104,7 @@ def main() -> int:
 
 
 def page(n: int, size: int, found: dict[str, list[float]]) -> str:
-    """The section of docs/results/performance.md."""
+    """Return the section of docs/results/performance.md."""
     rows = [
         [name, f"{first:.2f}", f"{min(later):.2f}", f"{statistics.median(later):.2f}"]
         for name, (first, *later) in found.items()

@@ -1,5 +1,5 @@
-"""Whole fits of both algorithms, with a design that the process has made before and with a fresh
-one each time.
+"""Times of whole fits of both algorithms: with a design that the process made before, and with a
+fresh design for each fit.
 """
 
 import warnings
@@ -27,7 +27,7 @@ Algorithm = type[FastLloyd] | type[MomentLloyd]
 
 
 def table() -> str:
-    """Medians of wall and CPU time, once everything is compiled."""
+    """Return a table of median wall and CPU times, once all functions are compiled."""
     assert is_compiled(1 << 40)
     assert pays(WORTH_COMPILING, add_centroids, lloyd_steps)
     rows = []
@@ -50,8 +50,10 @@ def table() -> str:
 
 
 def fit(algorithm: Algorithm, X: Array, k: int, designs: Iterator[int]) -> Callable[[int], Spent]:
-    """What fits take, each with the next design: another public seed, another cap on the number of
-    records.
+    """Return a function that takes a number of times to fit, and returns the time of a fit.
+
+    designs : numbers of designs, one for each fit. A design has its own public seed and its own cap
+        on the number of records.
     """
 
     def once() -> object:

@@ -1,9 +1,10 @@
-"""Whole runs far beyond the usual: a billion records, thousands of clusters or of features. Each
-has a process of its own.
+"""Runs of unusual size: a billion records, thousands of clusters, or thousands of features. Each
+run has a process of its own.
 
-`python -m benchmarks.growth` writes its section of docs/results/performance.md. Many records are a
-Parquet file of ten million that each pass reads again and again. The operating system keeps that
-file in memory, so reading costs less than it would from a file a hundred times as large.
+`python -m benchmarks.growth` writes its section of docs/results/performance.md. A large number of
+records is a Parquet file of ten million records, which each pass reads again and again. The
+operating system keeps this file in memory, so reading costs less than it would from a file a
+hundred times as large.
 """
 
 import argparse
@@ -36,7 +37,7 @@ FILE, PARQUET = 10_000_000, "records.parquet"
 
 
 class Size(NamedTuple):
-    """Of a run."""
+    """Size of a run: n records, k clusters and d features."""
 
     n: int
     k: int
@@ -55,7 +56,7 @@ RUNS = {
 
 
 class Repeated:
-    """The blocks of a file, so many times in each pass."""
+    """Records of a file, repeated `times` times in each pass."""
 
     def __init__(self, records: Blocks, times: int) -> None:
         self._records, self._times = records, times
@@ -63,14 +64,18 @@ class Repeated:
         self.check, self.place = records.check, records.place
 
     def blocks_to_check(self) -> Iterator[Block]:
-        """Numbered from the first block of all."""
+        """Yield the number of the first record of each block, and the block. Records are numbered
+        through all repetitions.
+        """
         for turn in range(self._times):
             for first, block in self._records.blocks_to_check():
                 yield turn * FILE + first, block
 
 
 def run(name: str, size: Size, folder: Path) -> dict[str, Any]:
-    """Design and cluster; seconds of both, rounds, and the peak memory of this process, MiB."""
+    """Design and run a clustering. Return the seconds of both steps, the number of rounds, and the
+    peak memory of this process in MiB.
+    """
     features = tuple(f"x{i}" for i in range(size.d))
     domain = Domain(features=features, lower=(0.0,) * size.d, upper=(1.0,) * size.d)
     settings = Settings(
@@ -103,7 +108,7 @@ def _records(size: Size, domain: Domain, folder: Path) -> GridRecords:
 
 
 def measured(name: str, size: Size, folder: Path) -> dict[str, Any]:
-    """As `run`, in a process of its own."""
+    """Return the result of `run`, called in a process of its own."""
     command = [
         sys.executable,
         "-m",
@@ -121,7 +126,9 @@ def measured(name: str, size: Size, folder: Path) -> dict[str, Any]:
 
 
 def table(found: Sequence[tuple[str, Size, dict[str, Any]]]) -> str:
-    """A row for each run: seconds, and what a round costs for each record, cluster and feature."""
+    """Return a table with a row for each run: its seconds, and the CPU time of a round per record,
+    cluster and feature.
+    """
     rows = []
     for name, size, of in found:
         wall, cpu = of["clustering"]
@@ -144,7 +151,7 @@ def table(found: Sequence[tuple[str, Size, dict[str, Any]]]) -> str:
 
 
 def main() -> int:
-    """Write the file, run everything, report."""
+    """Write the file, do all runs, and write the section. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--folder", type=Path, default=None, help="where the file of 320 MB goes")
     parser.add_argument("--run", nargs=4, default=None, help=argparse.SUPPRESS)

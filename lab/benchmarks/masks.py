@@ -1,7 +1,8 @@
-"""What a key of each pair costs beside one key of the group: processor time, bytes and memory of
-runs, and rounds over gRPC.
+"""Costs of pairwise masks compared with group masks: processor time, bytes and memory of runs, and
+time of rounds over gRPC.
 
-`python -m benchmarks.masks` prints tables and writes their section of docs/results/performance.md.
+`python -m benchmarks.masks` prints the tables and writes its section of
+docs/results/performance.md.
 """
 
 import argparse
@@ -48,11 +49,14 @@ Seconds = defaultdict[str, float]  # by party
 
 
 class Cost(NamedTuple):
-    """Of a run in one process: seconds of the processor, bytes of messages, and the most memory of
-    all parties together.
+    """Cost of a run in one process.
 
-    joining : of the first, the middle and the last client of the plan, and the server; round : of a
-    client, and the server.
+    joining : CPU seconds until the first upload, for the first, the middle and the last client of
+        the plan, and for the server.
+    round : CPU seconds of one round, for a client and for the server.
+    sent : bytes that the first client sends.
+    received : bytes that the last client receives.
+    peak : largest memory of the process, which contains all parties, in bytes.
     """
 
     joining: list[float]
@@ -63,7 +67,7 @@ class Cost(NamedTuple):
 
 
 def main() -> int:
-    """Measure all of it, print it and write it down."""
+    """Measure all costs, print the tables, and write the section. Return the exit code."""
     argparse.ArgumentParser(prog="python -m benchmarks.masks", description=__doc__).parse_args()
     seconds = "first client joins, middle, last, server, a client's round, the server's"
     tables = [
@@ -121,11 +125,11 @@ def _cost(n_clients: int, masks: Masks) -> Cost:
 
 
 def _seconds(setup: Setup, measured: list[str]) -> tuple[Seconds, Seconds]:
-    """Run all parties in this thread; how long each of those `measured` takes to join, and for all
-    rounds.
+    """Run all parties in this thread. For each party in `measured`, return its CPU seconds of
+    joining, and of all rounds.
 
-    Every message travels as bytes, made once for all whom it is for. What a KeyBox leads to, the
-    first upload, is joining.
+    Every message is encoded once, even if it has several receivers. The first upload, which a
+    KeyBox causes, is part of joining.
     """
     limits, joining, rounds = Limits.of(setup.plan), Seconds(float), Seconds(float)
     server, clients = (
@@ -176,7 +180,9 @@ def _client(setup: Setup, name: str) -> ClientSession:
 
 
 def _rounds_over_grpc() -> Iterator[list[str]]:
-    """Runs with either kind of masks in turn, so that whatever else the machine does meets both."""
+    """Yield rows of the table. Runs with group masks and with pairwise masks alternate, so that
+    other load on the machine affects both alike.
+    """
     for size, n_iterations, n_pairs in ((SMALL, 150, 9), (LARGE, 6, 11)):
         for n_clients in (2, 3, 5, 10):
             setups = [

@@ -1,9 +1,9 @@
-"""What a network costs: rounds in one process and over gRPC, with and without durable state, and a
+"""Costs of the network: rounds in one process and over gRPC, with and without durable state, and a
 run of a hundred clients.
 
-`python -m benchmarks.network` prints figures and writes its section of docs/results/performance.md.
-The server is one process and all clients are another, on this machine: the times are those of the
-code, without a network's own.
+`python -m benchmarks.network` prints the figures and writes its section of
+docs/results/performance.md. The server is one process on this machine, and the clients are one or
+two others. So the times are those of the code, without the latency of a network.
 """
 
 import argparse
@@ -55,7 +55,7 @@ LARGE: dict[str, Any] = {"n_clusters": 100, "n_features": 1024, "records": 1000}
 
 
 class Figure(NamedTuple):
-    """A line of the table."""
+    """Row of the table: name of the figure, measured value, and goal."""
 
     what: str
     measured: str
@@ -63,7 +63,7 @@ class Figure(NamedTuple):
 
 
 def main() -> int:
-    """Measure all of it, print it and write it down."""
+    """Measure all figures, print them, and write the section. Return the exit code."""
     argparse.ArgumentParser(prog="python -m benchmarks.network", description=__doc__).parse_args()
     figures: list[Figure] = []
     of_two, of_twenty = (
@@ -79,7 +79,11 @@ def main() -> int:
 
 
 def empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
-    """Rounds with nothing in them, of clients in so many processes."""
+    """Return the times of rounds without any computation.
+
+    n_processes : number of processes that share the clients.
+    goal : goal for the time over gRPC, for the table.
+    """
     setup = Setup.make(n_clients, n_iterations=N_ROUNDS)
     run = over_grpc(setup, Barrier, _pulse, n_processes=n_processes)
     what = (
@@ -93,8 +97,8 @@ def empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
 
 
 def _in_process(setup: Setup) -> float:
-    """Median seconds of a round: every message as bytes, as `federation/transport/in_process.py`
-    carries it.
+    """Return the median seconds of an empty round in this process. Messages are encoded and
+    decoded, as in `federation/transport/in_process.py`.
     """
     limits = Limits.of(setup.plan)
     clients = {name: _pulse(setup, name) for name in setup.plan.names}
@@ -109,8 +113,11 @@ def _drive(
     carry: Callable[[Message], Message] = lambda message: message,
     pause: float = 0.0,
 ) -> list[float]:
-    """Run all parties in this thread: seconds in which a client answers a sum, after `pause`
-    seconds of sleep.
+    """Run all parties in this thread. Return the seconds that a client takes for each message from
+    the server.
+
+    carry : function that carries a message from its sender to its receiver.
+    pause : seconds of sleep before a client gets a message.
     """
     pending = deque(
         (name, request) for name, client in clients.items() for request in client.begin()
@@ -133,8 +140,10 @@ def _drive(
 
 
 def durable_rounds() -> list[Figure]:
-    """Whole sessions of two clients, in memory and with stores: on a round's way are three commits,
-    two of a client.
+    """Return the times of rounds of two clients, with the state in memory and in stores.
+
+    In each round, three commits to stores follow one after the other: two of a client, and one of
+    the server.
     """
     setup = Setup.make(2, n_iterations=N_ROUNDS)
     before = over_grpc(setup, server_in_memory, client_in_memory, n_processes=2).median_round
@@ -185,13 +194,16 @@ def durable_rounds() -> list[Figure]:
 
 
 def _answer(setup: Setup, pause: float) -> float:
-    """Median seconds in which a client answers a sum; `pause` : seconds of sleep before each."""
+    """Return the median seconds that a client takes for a message from the server.
+
+    pause : seconds of sleep before each message.
+    """
     clients = {name: client_in_memory(setup, name) for name in setup.plan.names}
     return statistics.median(_drive(server_in_memory(setup.plan), clients, pause=pause))
 
 
 def a_hundred_clients() -> list[Figure]:
-    """A whole run."""
+    """Return the figures of a whole run of a hundred clients."""
     setup = Setup.make(100)
     run = over_grpc(setup, server_in_memory, client_in_memory)
     return [
@@ -209,8 +221,8 @@ def a_hundred_clients() -> list[Figure]:
 
 
 def large_rounds() -> list[Figure]:
-    """Rounds of 100 x 1025 words with ten clients, beside the sum of what has to be computed in
-    them.
+    """Return the time of rounds of 100 x 1025 words with ten clients, compared with the time of
+    their computations alone.
     """
     setup = Setup.make(10, n_iterations=4, **LARGE)
     measured = over_grpc(setup, server_in_memory, client_in_memory).median_round
@@ -223,8 +235,11 @@ def large_rounds() -> list[Figure]:
 
 
 def _large_parts(plan: Plan) -> float:
-    """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients;
-    median of five.
+    """Return the seconds of one round's computations, for all clients one after the other: the
+    median of five measurements, times the number of clients.
+
+    The computations of a client are its answer, its noise, its own mask, and the removal of all
+    masks.
     """
     m: Mechanism = plan.clustering
     query, X, noise = m.query(0, m.start()), records_of(plan), SystemNoise()
@@ -257,12 +272,18 @@ def _large_parts(plan: Plan) -> float:
 
 
 def server_in_memory(plan: Plan, pause: float = 0.0) -> ServerParty:
-    """A whole session, without a store."""
+    """Return a server that runs a whole session without a store.
+
+    pause : seconds that the server sleeps where a store would commit.
+    """
     return VolatileServer(ServerSession(plan, SystemNoise()), pause)
 
 
 def client_in_memory(setup: Setup, name: str, pause: float = 0.0) -> ClientParty:
-    """A whole session with a clock, without a store."""
+    """Return a client that runs a whole session without a store, and measures its rounds.
+
+    pause : seconds that the client sleeps where a store would commit.
+    """
     identity = Identity.from_private_bytes(setup.signing[name])
     client = VolatileClient(_session(setup, name, identity), pause)
     return Clocked(client, client.commits)
@@ -303,7 +324,9 @@ def _pulse(setup: Setup, _name: str) -> Pulse:
 
 
 def records_of(plan: Plan) -> LocalRecords:
-    """As many as every client may have."""
+    """Return records of one client: as many as every client of the plan may have, all equal to
+    0.
+    """
     n = min(client.max_records for client in plan.clients)
     return LocalRecords(
         plan.mechanism.domain, np.zeros((n, plan.mechanism.n_features), dtype=np.int64)
@@ -311,7 +334,7 @@ def records_of(plan: Plan) -> LocalRecords:
 
 
 def ms(seconds: float) -> str:
-    """For a cell of a table."""
+    """Return a time in milliseconds, as text for a table."""
     return f"{1e3 * seconds:.3g} ms"
 
 

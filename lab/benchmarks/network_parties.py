@@ -1,5 +1,5 @@
-"""Parties of a run as the network's figures need them: without rounds, without a store, or with a
-clock at their side.
+"""Parties of a run for the network benchmarks: without computation, without a store, or with a
+clock.
 """
 
 import time
@@ -20,7 +20,7 @@ UNSIGNED = SignedPosition(0, bytes(32), bytes(64))
 
 
 class _Patient:
-    """What a party needs that waits as long as it takes."""
+    """Part of a party that has no time limit."""
 
     timeout = None
 
@@ -32,7 +32,7 @@ class _Patient:
 
 
 class _Server(_Patient):
-    """A server that believes what clients say of their logs."""
+    """Base class of servers that do not check the logs of clients."""
 
     gone: frozenset[str] = frozenset()
     awaited: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class _Server(_Patient):
         return []
 
     def leave(self, _name: str, _hello: bytes, _signature: bytes) -> list[Request]:
-        """Nothing is signed here."""
+        """Do nothing, because these servers sign nothing."""
         return []
 
     def away(self, _name: str) -> list[Request]:
@@ -58,7 +58,7 @@ class _Server(_Patient):
 
 
 class _Client(_Patient):
-    """A client without a log."""
+    """Base class of clients without a log."""
 
     position = UNSIGNED
     farewell = bytes(32), bytes(64)
@@ -68,8 +68,8 @@ class _Client(_Patient):
 
 
 class Barrier(_Server):
-    """A server that answers a round when all clients have sent theirs, and adds nothing up: what is
-    left is the network.
+    """Server that answers a round when all clients have sent their uploads, and adds up nothing. So
+    only the time of the network is measured.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -91,8 +91,9 @@ class Barrier(_Server):
 
 
 class Pulse(_Client):
-    """A client that sends the next round as soon as it is told the last; `seconds` between one and
-    the next.
+    """Client that sends its next upload as soon as it has the answer to the last one.
+
+    seconds : seconds from each upload to its answer.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -121,7 +122,10 @@ class Pulse(_Client):
 
 
 class TimedStore(Store):
-    """A store; `seconds` of its commits."""
+    """Store that measures its commits.
+
+    seconds : seconds of each commit.
+    """
 
     __slots__ = ("seconds",)
 
@@ -140,14 +144,19 @@ class TimedStore(Store):
 
 
 class TimedServer(DurableServer):
-    """A server; `commits` has the seconds of those of its store."""
+    """Server with a store that measures its commits.
+
+    commits : seconds of each commit.
+    """
 
     commits: list[float]
 
 
 class Clocked:
-    """A client of any kind; `seconds` between one sum and the next, and of the commits in between,
-    if there are.
+    """Client around another client, `party`, that measures the rounds.
+
+    seconds : seconds from one sum to the next.
+    commits : seconds of the commits of the client, or an empty list.
     """
 
     def __init__(self, party: ClientParty, commits: list[float] | None = None) -> None:
@@ -189,10 +198,10 @@ class Clocked:
 
 
 class VolatileServer(_Server):
-    """A session as a party: without a store, so that nothing is measured but the run.
+    """Server around a session, without a store. So only the run itself is measured.
 
-    pause : seconds that it sleeps where others commit, when it has closed a round; `commits` has
-    how long that took.
+    pause : seconds of sleep at the end of each round, where a store would commit.
+    commits : seconds that each sleep really took.
     """
 
     def __init__(self, session: ServerSession, pause: float = 0.0) -> None:
@@ -210,7 +219,11 @@ class VolatileServer(_Server):
 
 
 class VolatileClient(_Client):
-    """A session of a client as a party, which sleeps before each upload but the first."""
+    """Client around a session, without a store.
+
+    pause : seconds of sleep before each upload except the first, where a store would commit.
+    commits : seconds that each sleep really took.
+    """
 
     def __init__(self, session: ClientSession, pause: float = 0.0) -> None:
         self.session, self.pause = session, pause

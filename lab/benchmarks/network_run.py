@@ -1,5 +1,5 @@
-"""One run over gRPC on this machine: the server a process, the clients one or more others, mutual
-TLS over loopback.
+"""Run over gRPC on this machine, with mutual TLS over loopback. The server is one process, and the
+clients share one or more others.
 """
 
 import asyncio
@@ -36,8 +36,10 @@ from fastlloyd.mechanisms.settings import Settings
 
 @dataclass(frozen=True)
 class Setup:
-    """A plan, and the keys and certificates of everyone in it; those that sign as bytes, which go
-    to other processes.
+    """Plan with the keys and certificates of all parties.
+
+    signing : private signing key of each client, as bytes, which can be sent to other processes.
+    tls : key and certificate of each party.
     """
 
     plan: Plan
@@ -55,7 +57,10 @@ class Setup:
         records: int = 100,
         masks: Masks = Masks.GROUP,
     ) -> "Setup":
-        """Clients with caps of so many records each, in the unit cube; 64-bit words."""
+        """Return a setup whose records are in the unit cube, with words of 64 bits.
+
+        records : cap on the number of records of each client.
+        """
         signing = {f"client-{i}": Identity.generate() for i in range(n_clients)}
         clients = tuple(
             Client(name=name, max_records=records, signing_key=identity.public.hex())
@@ -80,11 +85,16 @@ class Setup:
 
 @dataclass(frozen=True)
 class Run:
-    """How a run went.
+    """Measurements of a run.
 
-    rounds, commits : seconds of each, of every client that measures them; server_commits : of the
-    server, if it does; seconds : of the whole run; n_results : of clients. idle, per_client, peak :
-    bytes of the server's memory before clients, for each that is connected, and at most.
+    rounds, commits : seconds of each round and of each commit, by client. Clients that do not
+        measure them are left out.
+    server_commits : seconds of each commit of the server, or an empty list.
+    seconds : duration of the run.
+    n_results : number of clients with a result.
+    idle : bytes of the server's memory before clients connect.
+    per_client : additional bytes of the server's memory for each connected client.
+    peak : largest number of bytes of the server's memory.
     """
 
     rounds: list[list[float]]
@@ -98,23 +108,27 @@ class Run:
 
     @property
     def median_round(self) -> float:
-        """Over rounds and clients, the first rounds left out."""
+        """Median seconds of a round, over rounds and clients. The first 5 % of the rounds are left
+        out.
+        """
         return _median(self.rounds)
 
     @property
     def slowest_commit(self) -> float:
-        """Median over rounds of the slowest client's commit, which is the one that all wait for."""
+        """Median over rounds of the seconds of the slowest client's commit, for which all parties
+        wait.
+        """
         from_the_end = zip(*(reversed(seconds) for seconds in self.commits), strict=False)
         return _median([[max(each) for each in from_the_end][::-1]])
 
     @property
     def server_commit(self) -> float:
-        """Median over rounds of the server's."""
+        """Median over rounds of the seconds of a commit of the server."""
         return _median([self.server_commits])
 
 
 class Joined(NamedTuple):
-    """What one process of clients has to say."""
+    """Measurements of one process of clients. The fields are those of `Run`."""
 
     rounds: list[list[float]]
     commits: list[list[float]]
@@ -135,8 +149,10 @@ def over_grpc(
     *,
     n_processes: int = 1,
 ) -> Run:
-    """Run once; `server` and `client` make the parties in their processes, of which the clients
-    share so many.
+    """Do one run, and return its measurements.
+
+    server, client : functions that make a party in its process.
+    n_processes : number of processes that share the clients.
     """
     spawn = multiprocessing.get_context("spawn")
     mine, its = spawn.Pipe()
@@ -250,7 +266,7 @@ def _resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has had."""
+    """Return the largest memory that this process has used so far, in bytes."""
     (line,) = (
         line
         for line in Path("/proc/self/status").read_text().splitlines()
@@ -260,7 +276,7 @@ def peak_bytes() -> int:
 
 
 def self_signed(name: str) -> TlsIdentity:
-    """A fresh key of the channel with the certificate that `keygen` makes."""
+    """Return a new TLS key, with a certificate like those that `keygen` makes."""
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = make_certificate(
         name, bytes(32), key, dt.datetime.now(dt.UTC).date() + dt.timedelta(days=7)

@@ -1,4 +1,6 @@
-"""Noise, masks, a federated round, reading and starting, each beside a named peer."""
+"""Times of noise, masks, a federated round, reading and starting, each compared with a named
+peer.
+"""
 
 import importlib
 import os
@@ -34,14 +36,16 @@ B = 1 << 16  # of the grid
 
 
 def table() -> str:
-    """A row for each part."""
+    """Return a table with a row for each part."""
     return as_markdown(
         [*(part(REPETITIONS) for part in (noise, masks, a_round, reading)), *starting(REPETITIONS)]
     )
 
 
 def noise(repetitions: int) -> Row:
-    """The exact sampler beside NumPy's float Gaussian, which gives no privacy."""
+    """Compare the exact sampler of noise with NumPy's floating-point Gaussian, which gives no
+    privacy.
+    """
     source, rng = SystemNoise(), np.random.default_rng()
     pair = paired(
         lambda: source.gaussian(Fraction(1 << 24), 100 * 1025),
@@ -56,7 +60,9 @@ def noise(repetitions: int) -> Row:
 
 
 def masks(repetitions: int) -> Row:
-    """Masks of ten clients beside reading as many bytes from the operating system."""
+    """Compare making masks for ten clients with reading the same number of bytes from the operating
+    system.
+    """
     masks, words = GroupMasks(GroupKey.draw(os.urandom), Ring.Z64), 100 * 1025 + 1
     context, zeros, names = _context(), Ring.Z64.zeros(words), [f"client-{i}" for i in range(10)]
     pair = paired(
@@ -70,7 +76,9 @@ def masks(repetitions: int) -> Row:
 
 
 def a_round(repetitions: int) -> Row:
-    """A federated round in process beside the same round's kernels, noise and masks alone."""
+    """Compare a federated round in this process with the computations of this round alone: kernels,
+    noise and masks.
+    """
     X = np.random.default_rng(0).integers(-B, B + 1, (2000, 2))
     domain = Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0))
     seed = PublicSeed.from_int(0)
@@ -129,7 +137,9 @@ def a_round(repetitions: int) -> Row:
 
 
 def reading(repetitions: int) -> Row:
-    """A pass over a Parquet file of a million float32 records beside pyarrow's reader alone."""
+    """Compare a pass over a Parquet file of a million float32 records with pyarrow's reader
+    alone.
+    """
     pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     n, d = 1_000_000, 16
     cells = np.random.default_rng(0).normal(size=(d, n)).astype(np.float32)
@@ -153,7 +163,7 @@ def reading(repetitions: int) -> Row:
 
 
 def starting(repetitions: int) -> list[Row]:
-    """`fastlloyd --help` and `import fastlloyd` beside starting Python and nothing else."""
+    """Compare `fastlloyd --help` and `import fastlloyd` with starting Python alone."""
     ours = {
         "fastlloyd --help": ("-m", "fastlloyd", "--help"),
         "import fastlloyd": ("-c", "import fastlloyd"),

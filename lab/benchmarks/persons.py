@@ -1,10 +1,10 @@
-"""Persons with many rows in a Parquet file: a run for them beside a run for the same rows as
-records, and the first pass.
+"""Costs of protecting persons with many rows in a Parquet file: the first pass, and a run for
+persons compared with a run for the same rows as single records.
 
-`python -m benchmarks.persons [--rows 20e6] [--folder DIR]` writes the file (40 bytes a row, about
-ten rows a person, in any order), clusters it in a process of its own, in turn as persons and as
-records, whose peak memory is read from the operating system, and writes its section of
-docs/results/performance.md.
+`python -m benchmarks.persons [--rows 20e6] [--folder DIR]` writes a file of 40 bytes per row, with
+about ten rows per person in random order. A separate process clusters it by turns as persons and as
+records. The operating system reports the peak memory of this process. The program writes its
+section of docs/results/performance.md.
 """
 
 import argparse
@@ -44,7 +44,9 @@ DOMAIN = Domain(features=NAMES[:FEATURES], lower=(0.0,) * FEATURES, upper=(1.0,)
 
 
 def write(path: Path, n: int) -> None:
-    """Uniform float32 rows, each of any person, not compressed."""
+    """Write a file of n uniform float32 rows, not compressed. Each row belongs to a random
+    person.
+    """
     pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     rng = np.random.default_rng(0)
     schema = pa.schema([(UNIT, pa.int64()), *((name, pa.float32()) for name in DOMAIN.features)])
@@ -61,8 +63,10 @@ def write(path: Path, n: int) -> None:
 
 
 def passes(path: Path, n: int, name: str) -> dict[str, list[Spent]]:
-    """Seconds of the first pass over persons, and then of runs for persons and for records in turn,
-    each of many passes.
+    """Return the times of the first pass over persons, and of runs for persons and for records,
+    which alternate. Each run has many passes.
+
+    name : name of the algorithm.
     """
     of_records = Settings(
         algorithm=ALGORITHMS[name], domain=DOMAIN, n_clusters=CLUSTERS, n_records=n, epsilon=1.0,
@@ -85,7 +89,9 @@ def _on_grid(path: Path, unit: str | None) -> GridRecords:
 
 
 def measure(path: Path, n: int, name: str) -> dict[str, list[list[float]]]:
-    """As `passes`, in a process of its own; and its peak memory, MiB."""
+    """Return the result of `passes`, called in a process of its own, and the peak memory of this
+    process in MiB.
+    """
     command = [
         sys.executable,
         "-m",
@@ -104,7 +110,7 @@ def measure(path: Path, n: int, name: str) -> dict[str, list[list[float]]]:
 
 
 def main() -> int:
-    """Write, pass over, report."""
+    """Write the file, measure, and write the section. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.persons", description=__doc__)
     parser.add_argument("--rows", type=float, default=20e6)
     parser.add_argument(
@@ -133,7 +139,7 @@ def main() -> int:
 
 
 def page(n: int, size: int, found_by: dict[str, dict[str, list[list[float]]]]) -> str:
-    """The section of docs/results/performance.md."""
+    """Return the section of docs/results/performance.md."""
     rows = []
     for name, found in found_by.items():
         for who in (FIRST, *RUNS):

@@ -1,4 +1,4 @@
-"""Rows of figures, on the screen and as tables of docs/results/performance.md."""
+"""Rows of figures, for the screen and for the tables of docs/results/performance.md."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow")
 
 
 class Row(NamedTuple):
-    """One line: what was timed, the named peer, and the figures."""
+    """Row of a table: the measured work, the named peer, and the times of both."""
 
     what: str
     peer: str
@@ -23,14 +23,17 @@ class Row(NamedTuple):
 
 
 def as_markdown(rows: Iterable[Row]) -> str:
-    """The rows as a table of a page."""
+    """Return the rows as a Markdown table."""
     return as_table(
         ["what", "ours, ms", "peer, ms", "peer / ours", "named peer"], "lrrrl", map(_cells, rows)
     )
 
 
 def as_table(headings: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table. alignment : a letter for each column, l for text or r for numbers."""
+    """Return a Markdown table.
+
+    alignment : a letter for each column: l for text, r for numbers.
+    """
     marks = "".join(f"{'---' if letter == 'l' else '---:'}|" for letter in alignment)
     return "\n".join(
         [f"| {' | '.join(headings)} |", f"|{marks}", *(f"| {' | '.join(row)} |" for row in rows)]
@@ -38,12 +41,15 @@ def as_table(headings: Sequence[str], alignment: str, rows: Iterable[Sequence[st
 
 
 def milliseconds(seconds: Iterable[float]) -> str:
-    """A cell with several times."""
+    """Return several times as the text of one cell."""
     return " / ".join(f"{1e3 * each:,.1f}" for each in seconds)
 
 
 def machine(*more: str) -> str:
-    """Where and with what the figures were taken; more : packages to name that may be absent."""
+    """Return a sentence part about the machine, the packages and the day of a measurement.
+
+    more : names of further packages. Those that are not installed are left out.
+    """
     names = [*PACKAGES, *(name for name in more if _is_installed(name))]
     packages = ", ".join(f"{name} {version(name)}" for name in names)
     return (
@@ -53,7 +59,10 @@ def machine(*more: str) -> str:
 
 
 def write_section(name: str, content: str, page: Path = PAGE) -> None:
-    """Replace what stands between the marks of a section of a page."""
+    """Replace the content between the two marks of a section of a page.
+
+    name : name of the section in the marks.
+    """
     text = page.read_text(encoding="utf-8")
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
     head, _, rest = text.partition(begin)

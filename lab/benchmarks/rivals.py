@@ -1,9 +1,9 @@
-"""Whole fits and single iterations beside rivals: scikit-learn, its extension by Intel, faiss and
-SuperKMeans.
+"""Times of whole fits and of single iterations, compared with rivals: scikit-learn, its extension
+by Intel, faiss and SuperKMeans.
 
-`python -m benchmarks.rivals` prints tables and writes them to docs/results/performance.md;
-`--quick` takes a few small shapes and writes nothing. Without .venv-rivals only scikit-learn is
-left.
+`python -m benchmarks.rivals` prints the tables and writes them to docs/results/performance.md. With
+`--quick` it measures a few small shapes and writes nothing. Without the environment .venv-rivals,
+only scikit-learn is compared.
 """
 
 import argparse
@@ -47,7 +47,7 @@ REPETITIONS = 7
 
 
 class Rival(NamedTuple):
-    """A library, and the type of the numbers that it is given."""
+    """Library to measure, and the type of the numbers that it gets."""
 
     library: str
     dtype: str
@@ -62,8 +62,11 @@ ELSEWHERE = INTELEX + FAISS + SUPERKMEANS  # in .venv-rivals
 
 
 class Found(NamedTuple):
-    """Of a shape, wall and CPU: median seconds of ours, and medians of a rival's time over ours
-    with the same numbers.
+    """Times for one shape of the records. Each array has wall and CPU time, (2,).
+
+    ours : median seconds of fastlloyd.
+    ratios : median of a rival's time divided by the time of fastlloyd with the same type of
+        numbers.
     """
 
     shape: str
@@ -72,7 +75,9 @@ class Found(NamedTuple):
 
 
 def main() -> int:
-    """Measure all of it, print it and write it down."""
+    """Measure all fits and iterations, print the tables, and write the sections. Return the exit
+    code.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rivals", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="the last three shapes of each table; writes nothing"
@@ -118,9 +123,10 @@ def measured(
     threads: int,
     records: Maker,
 ) -> list[Found]:
-    """All shapes; of each, ours and every rival that is installed in turn.
+    """Measure each shape, with fastlloyd and all installed rivals by turns.
 
-    records : what makes the records and centroids of a shape.
+    work : name of the work: "fit", "kernel" or "defaults".
+    records : function that makes the records and the initial centroids of a shape.
     """
     rivals = [rival for rival in rivals if rival in SCIKIT_LEARN or PYTHON.exists()]
     everyone, found = ours + rivals, []
@@ -160,8 +166,10 @@ def measured(
 
 
 def mixture(n: int, k: int, d: int) -> tuple[Array, Array]:
-    """float32 records around k centres, which start somewhere else: after a few iterations nothing
-    has converged.
+    """Return float32 records around k centres, and initial centroids elsewhere, so that a few
+    iterations do not converge.
+
+    n, k, d : number of records, of centres and of features.
     """
     rng = np.random.default_rng(0)
     centres = rng.uniform(-0.8, 0.8, (k, d)).astype(np.float32)
@@ -172,14 +180,16 @@ def mixture(n: int, k: int, d: int) -> tuple[Array, Array]:
 
 
 def uniform(n: int, k: int, d: int) -> tuple[Array, Array]:
-    """float32 records without any clusters, and centroids."""
+    """Return uniform float32 records, which have no clusters, and initial centroids."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (n, d)).astype(np.float32)
     return X, rng.uniform(-0.8, 0.8, (k, d))
 
 
 def standing(found: list[Found]) -> str:
-    """How ours stands beside each rival, and where a rival is faster by the clock."""
+    """Return a table with a row for each rival: the ratio of its time to ours, and the shapes for
+    which the rival has the smaller wall time.
+    """
     rows = []
     for rival in found[0].ratios:
         faster = sorted(
@@ -203,8 +213,8 @@ def standing(found: list[Found]) -> str:
 
 
 def table(found: list[Found]) -> str:
-    """Wall and CPU time of every shape: ours in milliseconds, rivals' as multiples of ours, bold
-    where they are faster.
+    """Return a table of wall and CPU times for every shape. Our times are in milliseconds, and
+    those of rivals are multiples of ours. A multiple is bold if the rival is faster.
     """
     rows = [
         [f.shape, *map(milliseconds, f.ours.values()), *map(_ratio, f.ratios.values())]

@@ -1,5 +1,5 @@
-"""How the cost of an iteration grows with N, k and d over two decades each; the picture of
-docs/results/performance.md.
+"""Growth of the cost of an iteration with the number of records N, clusters k and features d, over
+two decades each. Draws the picture of docs/results/performance.md.
 """
 
 import os
@@ -34,7 +34,7 @@ Points = dict[str, list[tuple[int, float]]]
 
 
 def table() -> str:
-    """The line that fits each axis best; draws the picture."""
+    """Draw the picture, and return a table of the straight line that fits best for N, k and d."""
     found = measured()
     draw(found)
     rows = []
@@ -51,7 +51,9 @@ def table() -> str:
 
 @mock.patch.dict(os.environ, OMP_NUM_THREADS="1")
 def measured() -> Points:
-    """Median CPU seconds of an iteration in one thread for every point of the three grids."""
+    """Return the median CPU seconds of an iteration in one thread, for every point of the three
+    grids.
+    """
     is_compiled(1 << 40)
     found: Points = {axis: [] for axis in GRIDS}
     for axis, sizes in GRIDS.items():
@@ -65,8 +67,10 @@ def measured() -> Points:
 
 
 def _line(sizes: FloatArray, seconds: FloatArray) -> tuple[float, float, float]:
-    """Seconds at any size and for each unit, by least squares of relative deviations, and the
-    largest of these.
+    """Fit a straight line by least squares of relative deviations.
+
+    Return the seconds at size 0, the additional seconds per unit of size, and the largest relative
+    deviation.
     """
     columns = np.stack([1 / seconds, sizes / seconds], axis=1)
     (fixed, each), *_ = np.linalg.lstsq(columns, np.ones(len(seconds)))
@@ -74,7 +78,7 @@ def _line(sizes: FloatArray, seconds: FloatArray) -> tuple[float, float, float]:
 
 
 def draw(found: Points) -> None:
-    """Three panels on logarithmic scales, with the straight lines that fit best."""
+    """Draw three panels with logarithmic scales, and the straight lines that fit best."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     figure = new_figure(3.8, PICTURE.name)

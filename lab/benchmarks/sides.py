@@ -1,8 +1,9 @@
-"""A side of a comparison: a process that holds the records and does one library's work on them
-whenever it is asked to.
+"""Process that holds the records for one side of a comparison, and does the work of one library on
+request.
 
-Libraries have threads of their own, which disturb each other in one process, and rivals live in an
-environment of their own: this module imports only NumPy before it knows whose work it does.
+Libraries have threads of their own, which would disturb each other in one process. Rivals are
+installed in an environment of their own. So this module imports only NumPy until it knows the
+library.
 """
 
 import importlib
@@ -28,7 +29,11 @@ Maker = Callable[[Array, Array], Work]  # of records and initial centroids (floa
 
 
 class Side:
-    """The other end of such a process. python : the interpreter of the library's environment."""
+    """Handle of a process that does the work of one library.
+
+    work : name of the work: "fit", "kernel" or "defaults".
+    python : interpreter of the environment in which the library is installed.
+    """
 
     def __init__(
         self, work: str, library: str, *, threads: int, python: str, until: ExitStack
@@ -41,13 +46,13 @@ class Side:
         self.process: Any = until.enter_context(process)
 
     def prepare(self, folder: Path, dtypes: list[str]) -> None:
-        """Load the records and initial centroids of a folder. A fit of ours leaves there its own
-        centroids: ask it first.
+        """Let the process load the records and initial centroids in a folder. A fit of fastlloyd
+        writes its own initial centroids to the folder, so prepare fastlloyd before its rivals.
         """
         self._ask([str(folder), dtypes])
 
     def spent(self, dtype: str, times: int) -> Spent:
-        """What the work takes each time."""
+        """Return the time of the work: the mean over `times` repetitions."""
         return Spent(*self._ask([dtype, times]))
 
     def _ask(self, question: list[Any]) -> Any:
@@ -58,7 +63,7 @@ class Side:
 
 
 def main() -> None:
-    """Answer questions until there are no more."""
+    """Answer requests on standard input until it closes."""
     make = WORKS[sys.argv[1], sys.argv[2]]
     if hasattr(os, "sched_setaffinity"):  # from which TBB takes the number of its threads
         os.sched_setaffinity(
@@ -82,8 +87,8 @@ def main() -> None:
 
 
 def _processor() -> str:
-    """What NumPy's OpenBLAS takes the processor for: an older one, as faiss comes with, may not
-    know it and be slow.
+    """Return the type of processor that NumPy's OpenBLAS has found. The older OpenBLAS that comes
+    with faiss may not know the processor, and would be slow.
     """
     from threadpoolctl import threadpool_info
 
@@ -93,8 +98,8 @@ def _processor() -> str:
 
 
 def fastlloyd_fit(X: Array, C: Array) -> Work:
-    """Everything: checks, grid, T iterations with noise, labels. It puts its own initial centroids
-    into C.
+    """Return a whole fit: checks, grid, T iterations with noise, and labels. The initial centroids
+    are written into C.
     """
     from fastlloyd import FastLloyd
 
@@ -107,7 +112,7 @@ def fastlloyd_fit(X: Array, C: Array) -> Work:
 
 
 def fastlloyd_kernel(X: Array, C: Array) -> Work:
-    """Exact relative sums and counts of the records within the radius."""
+    """Return the computation of exact relative sums and counts of the records within the radius."""
     from fastlloyd.clustering import kernels
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.clustering.radius import squared_radius
@@ -121,8 +126,9 @@ def fastlloyd_kernel(X: Array, C: Array) -> Work:
 
 
 def kmeans_fit(module: str) -> Maker:
-    """As many iterations of a class with scikit-learn's interface, or fewer until it converges, and
-    its labels.
+    """Return a fit of a class with scikit-learn's interface: at most T iterations, and labels.
+
+    module : module of the class.
     """
 
     def fit(X: Array, C: Array) -> Work:
@@ -136,7 +142,9 @@ def kmeans_fit(module: str) -> Maker:
 
 
 def scikit_learn_kernel(X: Array, C: Array) -> Work:
-    """Sums and counts by its compiled function for dense records."""
+    """Return the computation of sums and counts by scikit-learn's compiled function for dense
+    records.
+    """
     from sklearn.cluster._k_means_lloyd import lloyd_iter_chunked_dense
 
     start, weights, labels = (
@@ -150,7 +158,7 @@ def scikit_learn_kernel(X: Array, C: Array) -> Work:
 
 
 def faiss_fit(X: Array, C: Array) -> Work:
-    """As many iterations over all records, and a search for labels."""
+    """Return a fit of faiss: T iterations over all records, and a search for labels."""
     faiss, start = importlib.import_module("faiss"), C.astype(X.dtype)
 
     def fit() -> object:
@@ -164,8 +172,8 @@ def faiss_fit(X: Array, C: Array) -> Work:
 
 
 def superkmeans_fit(X: Array, C: Array) -> Work:
-    """As many iterations over all records in its most exact setting, from centroids of its own, and
-    labels.
+    """Return a fit of SuperKMeans in its most exact setting: T iterations over all records, from
+    its own initial centroids, and labels.
     """
     return _superkmeans(
         X, C, iters=T, tol=0.0, hierarchical=False, sampling_fraction=1.0,
@@ -174,7 +182,9 @@ def superkmeans_fit(X: Array, C: Array) -> Work:
 
 
 def superkmeans_defaults(X: Array, C: Array) -> Work:
-    """The same with its own defaults: 10 iterations at most, on some of the records."""
+    """Return a fit of SuperKMeans with its default settings: at most 10 iterations, on some of the
+    records.
+    """
     return _superkmeans(X, C)
 
 
@@ -190,7 +200,7 @@ def _superkmeans(X: Array, C: Array, **settings: Any) -> Work:
 
 
 def moment_lloyd_defaults(X: Array, C: Array) -> Work:
-    """MomentLloyd with its own defaults."""
+    """Return a fit of MomentLloyd with its default settings."""
     from fastlloyd import MomentLloyd
 
     model = MomentLloyd(len(C), epsilon=1.0, bounds=(-1.0, 1.0), n_records=len(X), random_state=0)
@@ -198,13 +208,15 @@ def moment_lloyd_defaults(X: Array, C: Array) -> Work:
 
 
 def kmeans_defaults(X: Array, C: Array) -> Work:
-    """KMeans with its own defaults: k-means++, until it converges."""
+    """Return a fit of KMeans with its default settings: k-means++, and iterations until it
+    converges.
+    """
     kmeans = importlib.import_module("sklearn.cluster").KMeans
     return lambda: kmeans(len(C), random_state=0).fit(X)
 
 
 def faiss_kernel(X: Array, C: Array) -> Work:
-    """The nearest centroids, no sums."""
+    """Return a search for the nearest centroids by faiss, without sums."""
     index = importlib.import_module("faiss").IndexFlatL2(X.shape[1])
     index.add(C.astype(X.dtype))
     return lambda: index.search(X, 1)

@@ -1,9 +1,9 @@
-"""A Parquet file larger than the memory that is allowed: clustered in passes, each beside reading
-the file alone.
+"""Clustering of a Parquet file that is larger than the memory allowed. Each pass is compared with
+reading the file alone.
 
-`python -m benchmarks.stream [--records 50e6] [--folder DIR]` writes the file (64 bytes a record),
-clusters it twice in a process of its own whose peak memory is read from the operating system, and
-writes its section of docs/results/performance.md.
+`python -m benchmarks.stream [--records 50e6] [--folder DIR]` writes a file of 64 bytes per record.
+A separate process clusters it twice. The operating system reports the peak memory of this process.
+The program writes its section of docs/results/performance.md.
 """
 
 import argparse
@@ -38,8 +38,8 @@ NAMES = tuple(f"x{i}" for i in range(FEATURES))
 
 
 def write(path: Path, n: int, n_features: int = FEATURES) -> None:
-    """Uniform float32 records, not compressed: the hardest case for whoever must keep up with the
-    reader.
+    """Write n uniform float32 records, not compressed. Such a file is read fastest, so it is
+    hardest for the clustering to keep up with the reader.
     """
     pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     rng = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def write(path: Path, n: int, n_features: int = FEATURES) -> None:
 
 
 def read_alone(path: Path, n_features: int = FEATURES) -> float:
-    """Seconds that pyarrow takes to read the file in batches and let them go."""
+    """Return the seconds that pyarrow takes to read the file in batches, without using them."""
     pq = importlib.import_module("pyarrow.parquet")
     start = time.perf_counter()
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
@@ -63,7 +63,7 @@ def read_alone(path: Path, n_features: int = FEATURES) -> float:
 
 
 class Timed(GridRecords):
-    """Passes over the records of a file, each beside a pass of the reader alone just before it."""
+    """Records of a file. Each pass is timed, and also a pass of the reader alone just before it."""
 
     def __init__(self, path: Path, domain: Domain) -> None:
         super().__init__(open_records(path), domain, Outside.CLIP, source=str(path))
@@ -79,8 +79,8 @@ class Timed(GridRecords):
 
 
 def fit(path: Path, n: int) -> dict[str, list[float]]:
-    """Cluster the file; seconds of every pass, of the reader alone and ours, and the peak memory of
-    this process, MiB.
+    """Cluster the file. Return the seconds of each pass of the reader alone and of ours, and the
+    peak memory of this process in MiB.
     """
     domain = Domain(features=NAMES, lower=(0.0,) * FEATURES, upper=(1.0,) * FEATURES)
     settings = Settings(
@@ -96,7 +96,9 @@ def fit(path: Path, n: int) -> dict[str, list[float]]:
 
 
 def fit_twice(path: Path, n: int) -> list[dict[str, list[float]]]:
-    """In a process of its own: what loads compiled code, and what finds it loaded."""
+    """Return the results of two fits in one new process. The first fit loads the compiled code, and
+    the second one finds it loaded.
+    """
     command = [sys.executable, "-m", "benchmarks.stream", "--records", str(n), "--fit", str(path)]
     found: list[dict[str, list[float]]] = json.loads(
         subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -105,7 +107,7 @@ def fit_twice(path: Path, n: int) -> list[dict[str, list[float]]]:
 
 
 def main() -> int:
-    """Write, cluster, report."""
+    """Write the file, cluster it, and write the section. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stream", description=__doc__)
     parser.add_argument("--records", type=float, default=50e6)
     parser.add_argument(
@@ -131,7 +133,7 @@ def main() -> int:
 
 
 def page(n: int, size: int, fresh: dict[str, list[float]], again: dict[str, list[float]]) -> str:
-    """The section of docs/results/performance.md."""
+    """Return the section of docs/results/performance.md."""
     measured = ("reading alone, s", "a round, s", "speed")
     headings = [
         "pass",

@@ -1,5 +1,5 @@
-"""Timings in turn, so that whatever else the machine does meets all sides. It imports only NumPy:
-rivals use it too.
+"""Timings of several sides by turns, so that other load on the machine affects all sides alike. The
+module imports only NumPy, because environments of rivals use it, too.
 """
 
 import time
@@ -20,15 +20,15 @@ Work = Callable[[], object]
 
 
 class Spent(NamedTuple):
-    """Seconds by the clock, and of the processor in all threads of the process."""
+    """Seconds of wall time, and of CPU time in all threads of the process."""
 
     wall: float
     cpu: float
 
 
 class Pair(NamedTuple):
-    """Median seconds of both sides, and the median over pairs of peer / ours: above 1, ours is
-    faster.
+    """Median seconds of both sides, and the median of the ratio peer / ours. If the ratio is above
+    1, ours is faster.
     """
 
     ours: float
@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
 
 def spent(work: Work, times: int) -> Spent:
-    """What doing the work takes each time."""
+    """Do the work `times` times, and return the mean time."""
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(times):
         work()
@@ -45,11 +45,13 @@ def spent(work: Work, times: int) -> Spent:
 
 
 def in_turn(timers: Sequence[Callable[[int], Spent]], repetitions: int) -> NDArray[np.float64]:
-    """Time all in turn, `repetitions` times, after each has run once; what is shorter than
-    `SHORTEST` is repeated.
+    """Time all sides by turns, `repetitions` times, after a first turn that is not counted. Work
+    that takes less than `SHORTEST` seconds is repeated within a turn.
 
-    timers : what the work of a side takes each time if it is done so many times. Returns
-    (repetitions, sides, wall and CPU).
+    timers : for each side, a function that does the work a given number of times, and returns the
+        mean time.
+
+    Returns float64 (repetitions, sides, 2), with wall and CPU seconds.
     """
     for timer in timers:
         timer(1)
@@ -63,7 +65,7 @@ def in_turn(timers: Sequence[Callable[[int], Spent]], repetitions: int) -> NDArr
 
 
 def paired(ours: Work, peer: Work, repetitions: int) -> Pair:
-    """Both by the clock, in this process."""
+    """Return the wall times of two kinds of work, measured by turns in this process."""
     a = in_turn([lambda times: spent(ours, times), lambda times: spent(peer, times)], repetitions)[
         :, :, 0
     ]
