@@ -1,4 +1,6 @@
-"""The lab has the version of fastlloyd, which says it in one place, and needs exactly this one."""
+"""Set-up of the lab. It has the version of fastlloyd, read from the file that defines it, and
+requires exactly this version.
+"""
 
 import re
 from pathlib import Path
@@ -11,7 +13,7 @@ UNPACKED = HERE / "PKG-INFO"  # of a source distribution, which has no clone aro
 
 
 def version() -> str:
-    """Return the version of fastlloyd in this clone, or that of this source distribution."""
+    """Return the version of fastlloyd in this clone, or the version of this source distribution."""
     if CLONE.exists():
         text, pattern = CLONE.read_text(), r'^__version__ = "(.+)"$'
     else:

@@ -1,8 +1,8 @@
-"""A method of one's own: every record gets Laplace noise where it is, and k-means runs on what
-comes of that.
-
-It serves to show the form: its noise is that of NumPy's floats, which keeps no promise on real
+"""Example of a user's own method: every record gets Laplace noise, and k-means runs on the noisy
 records.
+
+The example shows only the form of a method. NumPy's floating-point noise gives no guarantee for
+real records.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ from fastlloyd_lab.experiments.problem import Problem
 
 
 def cluster(problem: Problem, setting: Setting) -> Outcome:
-    """Lloyd's algorithm on records that were noised one by one, from a start that all runs of this
-    number share.
+    """Run Lloyd's algorithm on records with noise. All trials with the same run number start from
+    the same centroids.
     """
     noise = np.random.default_rng(setting.noise_seed)
     start = np.random.default_rng(int.from_bytes(setting.public_seed.value))

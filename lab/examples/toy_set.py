@@ -1,4 +1,4 @@
-"""A data set of one's own: eight groups of points on a ring, made when it is asked for."""
+"""Example of a user's own data set: eight groups of points on a ring, generated on request."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,8 +7,8 @@ N_GROUPS, GROUP = 8, 500
 
 
 def ring() -> tuple[npt.NDArray[np.float64], int]:
-    """Records (4000, 2), and how many clusters are looked for: 8. The same whenever it is
-    called.
+    """Return the records (4000, 2), and the number of clusters, 8. Each call returns the same
+    records.
     """
     rng = np.random.default_rng(1)
     angle = 2 * np.pi * np.repeat(np.arange(N_GROUPS), GROUP) / N_GROUPS + rng.normal(

@@ -1,3 +1,3 @@
-"""The paper's experiments: specifications for `fastlloyd experiment run`, and programs for what is
-no experiment.
+"""Experiments of the paper: specifications for `fastlloyd experiment run`, and programs for other
+measurements.
 """

@@ -1,3 +1,3 @@
-"""How good private clustering is: on synthetic groups, without one of its parts, beside other
-libraries, and its errors.
+"""Studies of the quality of private clustering: on synthetic groups, without single parts of
+MomentLloyd, compared with other libraries, and of the errors that a result shows.
 """

@@ -1,10 +1,10 @@
-"""Do two standard errors cover the centre of a cluster's records? Fits of made-up groups beside
-what they say of themselves.
+"""Study of how often two standard errors cover the centre of a cluster's records.
+The standard errors of fits of synthetic groups are compared with their real errors.
 
     python -m studies.coverage [--runs N] [--skewed-runs N] [--tuning] [--only TEXT] [--write]
 
-Writes the tables of docs/results/coverage.md. Noise is repeatable, and centres and means are exact:
-NOT PRIVATE.
+With --write, the program writes the tables of docs/results/coverage.md. Noise is repeatable, and
+centres and means are exact: NOT PRIVATE.
 """
 
 import argparse
@@ -57,11 +57,15 @@ NORMAL = 0.6745  # the median of the length of a standard normal variable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """One run, (k, d) each: standard errors, and distances from the centroid to the exact centre
-    and mean, original units.
+    """Errors of one run, in original units.
 
-    settled : bool (k,). radius : (d,), R, or None without one. beyond : (k, d), the one-sided
-    figure, NaN where nothing is said.
+    settled : bool (k,), True for clusters whose interval is reliable.
+    errors : standard errors of the centroids, (k, d).
+    centres, means : distances from each centroid to the exact centre and to the exact mean of its
+        records, (k, d).
+    radius : radius R of the intervals, (d,), or None.
+    beyond : distance by which the mean may be outside the interval on one side (`Accuracy.beyond`),
+        (k, d). NaN if the result states none.
     """
 
     settled: npt.NDArray[np.bool_]
@@ -73,23 +77,29 @@ class Fit:
 
     @property
     def centre_covered(self) -> npt.NDArray[np.bool_]:
-        """Whether two standard errors cover the centre; never of a cluster without records."""
+        """Return whether two standard errors cover each coordinate of the centres, bool (k, d).
+        False for a cluster without records.
+        """
         return np.abs(self.centres) <= 2 * self.errors
 
     @property
     def mean_covered(self) -> npt.NDArray[np.bool_]:
-        """Whether two standard errors cover the mean."""
+        """Return whether two standard errors cover each coordinate of the means, bool (k, d)."""
         return np.abs(self.means) <= 2 * self.errors
 
     @property
     def mean_within(self) -> npt.NDArray[np.bool_]:
-        """Whether the mean lies no farther out, to the side of the figure, than it says."""
+        """Return whether each mean is no farther outside its interval than `beyond` states, bool
+        (k, d). Only the side that `beyond` states is checked.
+        """
         return self.means * np.sign(self.beyond) <= 2 * self.errors + np.abs(self.beyond)
 
 
 class Run(NamedTuple):
-    """One clustering of made-up groups. centres, means : offsets from the centroids, (k, d), grid
-    units, exact: NOT PRIVATE.
+    """Clustering of synthetic groups, with its errors.
+
+    centres, means : offsets from each centroid to the centre and to the mean of its records, (k,
+        d), in grid units. They are exact: NOT PRIVATE.
     """
 
     domain: Domain
@@ -104,7 +114,11 @@ class Run(NamedTuple):
 
 @repeatable_noise()
 def run_of(case: Case, number: int, study: str) -> Run:
-    """Records, clustering and noise follow from the study, the row's name and the run's number."""
+    """Return the clustering with this number. Records, public choices and noise follow from the
+    study, the case and the number.
+
+    study : name of the study.
+    """
     seed = int.from_bytes(
         hashlib.sha256(
             f"{study} {case.section} {case.name} {case.d} {case.k} {number}".encode()
@@ -126,7 +140,7 @@ def run_of(case: Case, number: int, study: str) -> Run:
 
 
 def trial(case: Case, number: int) -> Fit:
-    """One run of the table."""
+    """Return the errors of one run of the table."""
     run = run_of(case, number, "coverage")
     found = run.accuracy
     return Fit(
@@ -187,8 +201,8 @@ def _exact(
     radius: FloatArray | None,
     units: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Offsets from each centroid to the centre and to the mean of its records, (k, d) each, grid
-    units; NaN where there is none. Exact: NOT PRIVATE.
+    """Return the offsets from each centroid to the centre and to the mean of its records, (k, d)
+    each, in grid units. An offset is NaN for a cluster without such records. Exact: NOT PRIVATE.
     """
     k = len(centroids)
     offsets = (grid - centroids[labels]).astype(np.float64)
@@ -208,8 +222,9 @@ def _means(X: FloatArray, weights: FloatArray, labels: IntArray, k: int) -> Floa
 
 
 def row(case: Case, fits: list[Fit]) -> list[str]:
-    """One row: how many clusters are marked; how many coordinates of the others are covered; how
-    wide intervals are; the same of means, with the figure and without.
+    """Return a row of the table. It has the share of marked clusters, the share of covered
+    coordinates of the other clusters, and the width of the intervals. It has the share of covered
+    means, with and without the stated distance beyond the interval.
     """
     kept = np.concatenate([fit.settled for fit in fits])
 
@@ -239,8 +254,8 @@ def row(case: Case, fits: list[Fit]) -> list[str]:
 
 
 def totals(results: list[tuple[Case, list[Fit]]]) -> str:
-    """The share of coordinates of settled clusters that are covered: the mean over the rows, and
-    the least.
+    """Return a sentence with the share of covered coordinates of settled clusters: the mean over
+    the rows, and the smallest.
     """
     covered = [
         np.concatenate([fit.centre_covered[fit.settled].ravel() for fit in fits])
@@ -254,7 +269,7 @@ def totals(results: list[tuple[Case, list[Fit]]]) -> str:
 
 
 def table(results: list[tuple[Case, list[Fit]]]) -> str:
-    """A table per section."""
+    """Return a table for each section, as Markdown."""
     lines: list[str] = []
     for section in dict.fromkeys(case.section for case, _ in results):
         some = [(case, fits) for case, fits in results if case.section == section]
@@ -265,7 +280,9 @@ def table(results: list[tuple[Case, list[Fit]]]) -> str:
 
 
 def s1() -> tuple[Case, ...]:
-    """The set S1, where it is there: 15 groups of about 330."""
+    """Return the cases of the set S1, with 15 groups of about 330 records. Return no cases if the
+    set is not on this machine.
+    """
     try:
         X = np.asarray(load("s1").values)
     except FastLloydError:
@@ -286,7 +303,7 @@ def s1() -> tuple[Case, ...]:
 
 
 def main() -> None:
-    """Run, showing rows as they come, and print or write the table."""
+    """Do all runs, print each row at once, and print or write the table."""
     parser = argparse.ArgumentParser(prog="studies.coverage", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--skewed-runs", type=int, default=400)

@@ -1,10 +1,10 @@
-"""Groups of records for the study of standard errors: far, small, close, uneven, more or fewer than
-clusters are asked for.
+"""Groups of records for the study of standard errors: far, small, close or uneven groups, and more
+or fewer groups than clusters.
 
-All lie within bounds of 0 to 100 for every feature, which are public and wider than they are. Those
-of `TUNING` are what the constants of `mechanisms/uncertainty.py` and
-`mechanisms/moment_lloyd/evidence.py` were chosen on; those of `CASES`, of other shapes, serve the
-table.
+All records are within the public bounds 0 to 100 of every feature, which are wider than the range
+of the records. The constants of `mechanisms/uncertainty.py` and
+`mechanisms/moment_lloyd/evidence.py` were chosen with the groups of `TUNING`. The groups of `CASES`
+have other shapes, and are used for the table.
 """
 
 import math
@@ -24,10 +24,12 @@ TRIES = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One row of the table: groups, and how they are clustered.
+    """Row of the table: groups of records, and the settings of their clustering.
 
-    make : records of d features. k : clusters asked for. clients : 0 for the central model,
-    otherwise how many add shares of noise, of whom one uploads nothing in one of the rounds.
+    make : function of a random generator and d that returns records of d features.
+    k : number of clusters.
+    clients : number of clients that add shares of noise, or 0 for the central model. One of the
+        clients misses an upload in one round.
     """
 
     section: str
@@ -40,7 +42,7 @@ class Case:
     clients: int = 0
 
     def records(self, rng: Rng) -> FloatArray:
-        """Records (n, d), shuffled, within the bounds."""
+        """Return the records (n, d), clipped to the bounds, in random order."""
         X = np.clip(self.make(rng, self.d), LOW, HIGH)
         return np.asarray(X[rng.permutation(len(X))])
 
@@ -48,7 +50,9 @@ class Case:
 def centres(
     rng: Rng, k: int, d: int, distance: float, low: float = 12.0, high: float = 88.0
 ) -> FloatArray:
-    """k points at least `distance` apart; where they find no room, a tenth less, and so on."""
+    """Return k random points at least `distance` apart, (k, d). If there is no room, the distance
+    is reduced by a tenth, as often as needed.
+    """
     found: list[FloatArray] = []
     tries = 0
     while len(found) < k:
@@ -61,7 +65,11 @@ def centres(
 
 
 def normal(sizes: Sequence[int], apart: float, sd: float = 3.5) -> Maker:
-    """Round normal groups of these sizes, centres at least so many deviations apart."""
+    """Return a function that makes spherical normal groups.
+
+    sizes : number of records of each group.
+    apart : least distance between centres, in standard deviations.
+    """
 
     def make(rng: Rng, d: int) -> FloatArray:
         places = centres(rng, len(sizes), d, apart * sd)
@@ -76,7 +84,9 @@ def normal(sizes: Sequence[int], apart: float, sd: float = 3.5) -> Maker:
 
 
 def oval(k: int, size: int, apart: float) -> Maker:
-    """Normal groups, each with deviations of its own from 1.5 to 5.5 along axes of its own."""
+    """Return a function that makes k normal groups. Each has its own axes, with standard deviations
+    from 1.5 to 5.5.
+    """
 
     def make(rng: Rng, d: int) -> FloatArray:
         places = centres(rng, k, d, 3.5 * apart)
@@ -93,7 +103,7 @@ def oval(k: int, size: int, apart: float) -> Maker:
 
 
 def far(many: int, few: int, sd: float = 2.0) -> Maker:
-    """Many records around 20 and few around 80, in every feature."""
+    """Return a function that makes many records around 20 and few around 80, in every feature."""
 
     def make(rng: Rng, d: int) -> FloatArray:
         return np.concatenate(
@@ -104,17 +114,19 @@ def far(many: int, few: int, sd: float = 2.0) -> Maker:
 
 
 def one(size: int) -> Maker:
-    """A single group, which all clusters share."""
+    """Return a function that makes a single group, which all clusters divide."""
     return lambda rng, d: 50 + 12 * rng.normal(size=(size, d))
 
 
 def uniform(size: int) -> Maker:
-    """No group at all."""
+    """Return a function that makes uniform records, without groups."""
     return lambda rng, d: rng.uniform(10, 90, (size, d))
 
 
 def skewed(k: int, size: int) -> Maker:
-    """Exponential groups: long tails to one side in every feature."""
+    """Return a function that makes exponential groups, with long tails to one side in every
+    feature.
+    """
 
     def make(rng: Rng, d: int) -> FloatArray:
         places = centres(rng, k, d, 20.0)
@@ -126,7 +138,7 @@ def skewed(k: int, size: int) -> Maker:
 
 
 def tailed(k: int, size: int) -> Maker:
-    """Groups of Student's t with three degrees of freedom."""
+    """Return a function that makes groups of Student's t with three degrees of freedom."""
 
     def make(rng: Rng, d: int) -> FloatArray:
         places = centres(rng, k, d, 20.0)
@@ -136,7 +148,9 @@ def tailed(k: int, size: int) -> Maker:
 
 
 def with_outliers(k: int, size: int, outliers: int) -> Maker:
-    """Round groups in one corner, and in the other so few records that no cluster is theirs."""
+    """Return a function that makes spherical groups in one corner of the bounds, and a few records
+    in the opposite corner. They are too few to get a cluster of their own.
+    """
 
     def make(rng: Rng, d: int) -> FloatArray:
         near = normal([size] * k, 6)(rng, d) / 2
@@ -146,7 +160,10 @@ def with_outliers(k: int, size: int, outliers: int) -> Maker:
 
 
 def narrow(k: int, size: int, apart: float, width: float) -> Maker:
-    """Groups in a part of the bounds so much narrower."""
+    """Return a function that makes groups in a part of the bounds.
+
+    width : number of times that the bounds are wider than this part.
+    """
     return lambda rng, d: 40 + normal([size] * k, apart)(rng, d) / width
 
 

@@ -1,8 +1,8 @@
-"""Skewed columns for the study of standard errors: many zeros, long tails, a few records in another
-corner.
+"""Skewed columns for the study of standard errors: many zeros, long tails, or a few records in
+another corner.
 
-In each the mean lies farther out than the centre that the noisy sums show. All lie within bounds of
-0 to 100, or are clipped to them, but for capital gains, which have bounds of their own.
+In each column the mean is farther out than the centre that the noisy sums show. All records are
+within the bounds 0 to 100, or clipped to them. Capital gains have bounds of their own.
 """
 
 import sys
@@ -19,39 +19,48 @@ CAPITAL_GAIN, MOST_GAIN = 3, 99_999.0  # the column of adult, and its largest co
 
 
 def section(algorithm: str) -> str:
-    """The title of an algorithm's table."""
+    """Return the title of the table for an algorithm."""
     return f"Skewed columns, {algorithm}"
 
 
 def zeros(share: float, scale: float) -> Maker:
-    """A share of zeros in each feature, the others exponential."""
+    """Return a function that makes exponential records, in which a share of the cells of each
+    feature is 0.
+    """
     return lambda rng, d: np.where(
         rng.random((SIZE, d)) < share, 0.0, scale * rng.exponential(size=(SIZE, d))
     )
 
 
 def gamma(shape: float, scale: float) -> Maker:
-    """Gamma variables; of shape 1 they are exponential."""
+    """Return a function that makes records of gamma variables. With shape 1 they are
+    exponential.
+    """
     return lambda rng, d: scale * rng.gamma(shape, size=(SIZE, d))
 
 
 def lognormal(mean: float, deviation: float) -> Maker:
-    """Exponentials of normal variables."""
+    """Return a function that makes records of lognormal variables.
+
+    mean, deviation : mean and standard deviation of their logarithms.
+    """
     return lambda rng, d: rng.lognormal(mean, deviation, (SIZE, d))
 
 
 def pareto(exponent: float, scale: float) -> Maker:
-    """Pareto variables, from 0 on."""
+    """Return a function that makes records of Pareto variables, shifted so that they start at 0."""
     return lambda rng, d: scale * rng.pareto(exponent, (SIZE, d))
 
 
 def from_above(make: Maker) -> Maker:
-    """The same records, seen from the upper bounds."""
+    """Return a function that makes the records of `make`, mirrored in every feature, so that they
+    start at the upper bound.
+    """
     return lambda rng, d: HIGH - make(rng, d)
 
 
 def up_and_down(make: Maker) -> Maker:
-    """The same records, every second feature seen from the upper bound."""
+    """Return a function that makes the records of `make`, mirrored in every second feature."""
 
     def turned(rng: Rng, d: int) -> FloatArray:
         X = make(rng, d)
@@ -62,7 +71,9 @@ def up_and_down(make: Maker) -> Maker:
 
 
 def beside_normal(make: Maker) -> Maker:
-    """Skewed in the first feature only, normal in the others."""
+    """Return a function that makes the first feature as `make` does, and all other features
+    normal.
+    """
 
     def mixed(rng: Rng, d: int) -> FloatArray:
         X = 50 + 10 * rng.normal(size=(SIZE, d))
@@ -73,7 +84,9 @@ def beside_normal(make: Maker) -> Maker:
 
 
 def corner(size: int, share: float) -> Maker:
-    """One group around 20, and a share of the records around 90, in every feature."""
+    """Return a function that makes a group around 20, and a share of the records around 90, in
+    every feature.
+    """
 
     def make(rng: Rng, d: int) -> FloatArray:
         few = round(share * size)
@@ -112,7 +125,7 @@ KINDS: tuple[tuple[str, Maker, int, int, float], ...] = (
 
 
 def skewed_cases() -> tuple[Case, ...]:
-    """Every kind with every algorithm."""
+    """Return the cases of every kind of column with every algorithm."""
     return tuple(
         Case(
             section=section(algorithm),
@@ -129,8 +142,8 @@ def skewed_cases() -> tuple[Case, ...]:
 
 
 def _capital_gain() -> tuple[tuple[str, Maker, int, int, float], ...]:
-    """The capital gains of adult if the data set is there, 92 % of them zeros, in units of the
-    bounds.
+    """Return the rows for the capital gains of the set adult, scaled so that their bounds become 0
+    to 100. 92 % of them are zeros. Return no rows if the set is not on this machine.
     """
     try:
         column = np.asarray(load("adult").values)[:, CAPITAL_GAIN]

@@ -1,12 +1,13 @@
-"""Are the bars of a result, and its clusters with few records, as `fastlloyd advise` foretells?
+"""Study of whether `fastlloyd advise` forecasts the error bars of a result, and clusters with few
+records.
 
 `python -m studies.forecast` fits 40 settings ten times each and writes docs/results/forecast.md.
-`--table` simulates and prints the table of `mechanisms/moment_lloyd/expected.py`, and the factors
-of `mechanisms/lloyd/mechanism.py`. Noise is repeatable: NOT PRIVATE. The real data sets need
-FASTLLOYD_DATA.
+With `--table` it simulates and prints the table of `mechanisms/moment_lloyd/expected.py`, and the
+factors of `mechanisms/lloyd/mechanism.py`. Noise is repeatable: NOT PRIVATE. The real data sets
+need FASTLLOYD_DATA.
 
-The *bar* of a feature is two standard errors, as a share of the width of its bounds. A run has one
-bar for each feature: the median over its settled clusters.
+The *bar* of a feature is two standard errors, as a fraction of the width of its bounds. A run has
+one bar for each feature: the median over its settled clusters.
 """
 
 import argparse
@@ -81,8 +82,10 @@ OFTEN = (2, 2, 1, 1, 1, 1, 1)  # weights of the kinds in the table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """One run: the forecast, the shown bars (d,) or None if no cluster is settled, and whether most
-    clusters have few records.
+    """Forecast and outcome of one run.
+
+    bars : bar of each feature, (d,), or None if no cluster is settled.
+    mostly_few : whether most clusters have few records.
     """
 
     mechanism: Mechanism
@@ -101,7 +104,9 @@ def fit(
     algorithm: str = "momentlloyd",
     delta: float | None = None,
 ) -> Fit:
-    """Cluster records within public bounds, with noise that follows from the seed."""
+    """Cluster records within public bounds, and return the forecast and the outcome. The noise
+    follows from the seed.
+    """
     m = design(
         Settings(
             algorithm=ALGORITHMS[algorithm],
@@ -127,7 +132,7 @@ def fit(
 
 
 def box(d: int) -> Domain:
-    """The bounds of all made-up groups."""
+    """Return the domain of all synthetic groups with d features."""
     return Domain(
         features=tuple(f"x{i + 1}" for i in range(d)), lower=(LOW,) * d, upper=(HIGH,) * d
     )
@@ -139,7 +144,11 @@ def box(d: int) -> Domain:
 def simulated(
     rng: np.random.Generator, features: tuple[int, int], signal: float, algorithm: str
 ) -> Fit:
-    """One fit whose clusters have about this signal, drawn until there is one."""
+    """Return one fit of random records and settings, in which clusters have about this signal.
+
+    features : smallest and largest number of features.
+    signal : number of records of a typical cluster times mu.
+    """
     while True:
         k, epsilon = int(rng.choice(CLUSTERS)), float(rng.choice(EPSILONS))
         n = round(signal * 2 ** rng.uniform(-0.5, 0.5) * k / float(gdp_mu(epsilon, DELTA)))
@@ -153,8 +162,8 @@ def simulated(
 
 
 def share(found: Fit) -> float:
-    """The standard error of a typical feature, as a length over the planned radius of a cluster;
-    infinite if no cluster is settled.
+    """Return the standard error of a typical feature, as the length of a vector of such errors,
+    divided by the planned radius of a cluster. It is infinite if no cluster is settled.
     """
     m = found.mechanism
     if found.bars is None:
@@ -164,7 +173,9 @@ def share(found: Fit) -> float:
 
 
 def quantiles(shares: Sequence[float]) -> FloatArray:
-    """The 10, 50 and 90 % quantiles over fits with a settled cluster, infinite if there are few."""
+    """Return the 10, 50 and 90 % quantiles over the fits with a settled cluster. They are infinite
+    if fewer than an eighth of the fits have one.
+    """
     finite = [each for each in shares if math.isfinite(each)]
     if len(finite) < len(shares) / 8:
         return np.full(3, math.inf)
@@ -172,7 +183,10 @@ def quantiles(shares: Sequence[float]) -> FloatArray:
 
 
 def print_table(fits: int, seed: int) -> None:
-    """Print the rows of the table, and the factors of the paper's algorithms."""
+    """Simulate and print the rows of the table, and the factors of the paper's algorithms.
+
+    fits : number of fits for each cell.
+    """
     for row, features in enumerate(FEATURES):
         rng = np.random.default_rng([seed, row])
         cells = []
@@ -200,7 +214,9 @@ def print_table(fits: int, seed: int) -> None:
 
 
 def section() -> str:
-    """The page's part of the table: the median, and in brackets the range of 80 % of the fits."""
+    """Return the table for the page: each cell has the median, and in brackets the range of 80 % of
+    the fits.
+    """
     rows = [
         [
             str(least) if least == most else f"{least} to {most}",
@@ -220,7 +236,10 @@ def section() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A row of the study. name : kind of made-up groups, or a data set."""
+    """Row of the study: the settings of its fits.
+
+    name : kind of synthetic groups, or name of a data set.
+    """
 
     name: str
     n: int = 0
@@ -230,7 +249,7 @@ class Setting:
     algorithm: str = "momentlloyd"
 
     def records(self, rng: np.random.Generator) -> tuple[FloatArray, Domain]:
-        """Records and public bounds."""
+        """Return records, and the domain with their public bounds."""
         if self.name in KINDS:
             X = KINDS[self.name](rng, self.n, self.k)(rng, self.d)
             return np.clip(X, LOW, HIGH), box(self.d)
@@ -288,7 +307,9 @@ SETTINGS = (
 
 
 def trials(setting: Setting, runs: int) -> list[Fit]:
-    """Runs of a setting. Groups and noise differ from run to run; records of real sets do not."""
+    """Return the runs of a setting. Synthetic groups and noise differ between runs, but records of
+    real sets do not.
+    """
     found = []
     for run in range(runs):
         rng = np.random.default_rng([77, SETTINGS.index(setting), run])
@@ -320,7 +341,9 @@ def _row(setting: Setting, runs: Sequence[Fit]) -> list[str]:
 
 
 def _within(runs: Sequence[Fit], factor: float) -> list[npt.NDArray[np.bool_]]:
-    """Whether the bars of each run are within a factor of the forecast, for each feature."""
+    """Return, for each run with bars, whether each feature's bar is within a factor of the
+    forecast, bool (d,).
+    """
     return [
         np.abs(np.log(run.bars / run.forecast.bar)) <= math.log(factor)
         for run in runs
@@ -337,7 +360,7 @@ def _in_range(runs: Sequence[Fit]) -> list[npt.NDArray[np.bool_]]:
 
 
 def summary(runs: Sequence[Fit]) -> str:
-    """What all runs together show, as a list."""
+    """Return a Markdown list with the findings over all runs."""
     told = [run for run in runs if run.forecast.verdict is not Verdict.MOSTLY_NOISE]
     agree = sum(run.mostly_few == (run.forecast.verdict is Verdict.MOSTLY_NOISE) for run in runs)
     shares = [
@@ -373,7 +396,7 @@ HEADINGS = (
 
 
 def main() -> None:
-    """Run the study and write its page, or simulate the table."""
+    """Do the study and write its page, or simulate the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

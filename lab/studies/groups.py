@@ -1,9 +1,10 @@
-"""MomentLloyd beside FastLloyd and a noisy mean on synthetic groups: rows to a folder, geometric
-means to docs/.
+"""Study of MomentLloyd, compared with FastLloyd and a noisy mean, on synthetic groups.
+Rows of trials go to a folder, and geometric means go to docs/.
 
     python -m studies.groups FOLDER [--jobs N]
 
-What is in the folder is not run again. Noise is repeatable and measures are exact: NOT PRIVATE.
+Trials that are in the folder are not run again. Noise is repeatable and measures are exact: NOT
+PRIVATE.
 """
 
 import argparse
@@ -58,8 +59,8 @@ def _of_the_product(algorithm: AnyAlgorithm, preset: str = "default") -> Method:
 
 
 def noisy_mean(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
-    """All centroids at the mean, for which the whole budget is spent, and the number of records is
-    known.
+    """Return the noisy mean of all records, repeated for each cluster, (k, d). The whole budget is
+    spent on the mean, and the exact number of records is used.
     """
     sigma = problem.n_features**0.5 / gdp_mu(asked["epsilon"], asked["delta"])
     noise = np.random.default_rng(seed).normal(scale=sigma, size=problem.n_features)
@@ -78,7 +79,7 @@ METHODS: dict[str, Method] = {
 
 @repeatable_noise()
 def perform(row: Row) -> Row:
-    """One trial."""
+    """Run one trial, and return its row with the NICV."""
     case = _CASES[row["set"]]
     problem = _problem(case.name)
     n_expected = round(case.n * case.expected)
@@ -104,7 +105,9 @@ def _key(row: Row) -> str:
 
 
 def run(folder: Path, jobs: int) -> list[Row]:
-    """Every row of the folder, after what was missing is run and added to its rows.jsonl."""
+    """Return all rows of the folder. Run the missing trials first, and add them to the folder's
+    rows.jsonl.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "rows.jsonl"
     rows: list[Row] = (
@@ -131,8 +134,8 @@ def run(folder: Path, jobs: int) -> list[Row]:
 
 
 def cells(rows: list[Row]) -> list[Row]:
-    """Mean NICV of every method by set and epsilon, and the ratios of momentlloyd's to the
-    peers'.
+    """Return the mean NICV of each method, for each set and epsilon for which all methods were
+    run.
     """
     values: dict[tuple[str, str, float], dict[str, list[float]]] = defaultdict(
         lambda: defaultdict(list)
@@ -158,8 +161,8 @@ def cells(rows: list[Row]) -> list[Row]:
 
 
 def summary(table: list[Row]) -> list[Row]:
-    """By group: geometric means of ratios, the worst set, how many cells are above what is
-    allowed.
+    """Return, for each group, geometric means of ratios to the peers, the worst set, and the number
+    of cells above the allowed ratio.
     """
     return [
         _group(name, [cell for cell in table if cell["group"] == name])
@@ -168,7 +171,7 @@ def summary(table: list[Row]) -> list[Row]:
 
 
 def by_epsilon(table: list[Row]) -> str:
-    """Geometric means of ratios over all sets, as a table of a page."""
+    """Return a Markdown table of the geometric means of ratios over all sets, by epsilon."""
     rows = []
     for epsilon in EPSILONS:
         there = [cell for cell in table if cell["epsilon"] == epsilon]
@@ -196,17 +199,19 @@ def _group(name: str, table: list[Row]) -> Row:
 
 
 def _ratio(cell: Row, peer: str) -> float:
-    """MomentLloyd's NICV over the peer's; that of perfect centroids of duplicates is 0."""
+    """Return MomentLloyd's NICV divided by the peer's. A small number is added to both, because the
+    NICV of perfect centroids can be 0.
+    """
     return float((cell["momentlloyd"] + 1e-9) / (cell[peer] + 1e-9))
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """exp of the mean of logarithms."""
+    """Return the geometric mean of numbers above 0."""
     return math.exp(np.mean([math.log(value) for value in values]))
 
 
 def by_group(found: list[Row]) -> str:
-    """What `summary` found, as a table of a page."""
+    """Return the rows of `summary` as a Markdown table."""
     headings = [f"over {peer} | worst set | cells above {ALLOWED}" for peer in PEERS]
     rows = []
     for row in found:
@@ -223,7 +228,7 @@ def by_group(found: list[Row]) -> str:
 
 
 def main() -> None:
-    """Run what is missing, print the tables, and write them and the cells to docs/."""
+    """Run the missing trials, print the tables, and write the tables and the cells to docs/."""
     parser = argparse.ArgumentParser(prog="studies.groups", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--jobs", type=int, default=1)

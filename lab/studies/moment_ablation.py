@@ -1,9 +1,9 @@
-"""MomentLloyd with one part left out at a time, on synthetic groups: what is each part worth?
+"""Study of the value of each part of MomentLloyd, by leaving out one part at a time.
 
     python -m studies.moment_ablation [--jobs N] [--runs N]
 
-Writes its section of docs/results/momentlloyd-evidence.md. Noise is repeatable and measures are
-exact: NOT PRIVATE.
+The program writes its section of docs/results/momentlloyd-evidence.md. Records are synthetic
+groups. Noise is repeatable and measures are exact: NOT PRIVATE.
 """
 
 import argparse
@@ -43,7 +43,10 @@ _shrunk = start.shrunk
 
 
 def _rows(change: Callable[[Row], dict[str, Any]]) -> Change:
-    """The planner's table with other fields in each row."""
+    """Return a change that replaces fields in each row of the planner's table.
+
+    change : function that returns the new fields of a row.
+    """
     return design, "TABLE", tuple(dataclasses.replace(row, **change(row)) for row in design.TABLE)
 
 
@@ -53,7 +56,7 @@ def _alike(state: State) -> FloatArray:
 
 
 def _as_counted(counts: Noisy, n: float) -> FloatArray:
-    """`sizes` with its sum and its floor, and nothing between."""
+    """Replacement for `sizes` that keeps only its sum and its lower limit, without shrinking."""
     noisy, k = counts.values.ravel(), len(counts.values)
     return np.asarray(
         np.maximum(n / k + noisy - noisy.mean(), max(1.0, 0.5 * min(counts.deviation, n / k)))
@@ -61,12 +64,14 @@ def _as_counted(counts: Noisy, n: float) -> FloatArray:
 
 
 def _as_voted(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
-    """`shrunk` with its factor, by which it is chosen how weights are made of votes."""
+    """Replacement for `shrunk` that returns the votes unchanged, with the factor of `shrunk`. The
+    factor decides how votes become weights.
+    """
     return votes.values.ravel(), _shrunk(votes, expected)[1]
 
 
 def _half_diagonal(_round: StepRound, m: MomentMechanism, _state: State) -> int:
-    """Where a step clips, if the bounds alone say so."""
+    """Return the radius at which a step clips if it depends on the bounds alone."""
     return math.isqrt(m.domain.squared_half_diagonal)
 
 
@@ -98,7 +103,9 @@ PARTS: dict[str, list[Change]] = {
 
 
 def trial(job: tuple[str, str, str, float, int]) -> tuple[str, Cell, float]:
-    """NICV of one run, with a part left out; an empty name for none."""
+    """Run one trial with a part left out, or with all parts if its name is "". Return the part, the
+    cell and the NICV.
+    """
     part, group, name, epsilon, run = job
     with ExitStack() as changed:
         for module, attribute, other in PARTS.get(part, []):
@@ -112,10 +119,9 @@ def trial(job: tuple[str, str, str, float, int]) -> tuple[str, Cell, float]:
 def ratio(
     without: dict[Cell, list[float]], whole: dict[Cell, list[float]], cells: list[Cell]
 ) -> str:
-    """Geometric mean over cells of the mean without over the mean with it, and its standard error
-    by drawing runs again.
-
-    A dash where nothing changed: the part has no place there.
+    """Return the geometric mean over cells of the NICV without a part, divided by the NICV with it.
+    Its standard error comes from resampled runs. Return "-" if nothing changed, because the part is
+    not used in these cells.
     """
     draws = np.random.default_rng(0)
     pairs = [(np.array(without[cell]), np.array(whole[cell])) for cell in cells]
@@ -141,7 +147,7 @@ def ratio(
 
 
 def main() -> None:
-    """Run, and write the table."""
+    """Run all trials, and write the table."""
     parser = argparse.ArgumentParser(
         prog="studies.moment_ablation", description=__doc__.splitlines()[0]
     )

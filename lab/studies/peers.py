@@ -1,10 +1,10 @@
-"""Loss and time of private k-means elsewhere beside ours, on the same records with the same bounds
-and epsilon.
+"""Loss and time of other private k-means, compared with ours, on the same records with the same
+bounds and epsilon.
 
-`FASTLLOYD_DATA=... python -m studies.peers [--runs 100]`. Research on public records, nothing here
-is private: the exact number of records is passed on, and the loss is computed from the records. No
-peer is in the lock file; what cannot be imported is named at the end of the table.
-docs/results/peers.md says how to set one up and what came out.
+`FASTLLOYD_DATA=... python -m studies.peers [--runs 100]`. This is research on public records, and
+nothing in it is private. Methods get the exact number of records, and the loss is computed from the
+records. No peer is in the lock file. The end of the table names peers that cannot be imported.
+docs/results/peers.md says how to install a peer, and shows the results.
 """
 
 import argparse
@@ -48,7 +48,9 @@ Fit = Callable[[FloatArray, int, float], FloatArray]
 
 
 def momentlloyd(X: FloatArray, k: int, epsilon: float) -> FloatArray:
-    """Our default, as `fastlloyd` below."""
+    """Return the centroids of MomentLloyd with its default settings. It gets the exact number of
+    records.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoisyResultWarning)  # that is what is measured
         return np.asarray(
@@ -59,8 +61,8 @@ def momentlloyd(X: FloatArray, k: int, epsilon: float) -> FloatArray:
 
 
 def fastlloyd(estimator: type[FastLloyd], preset: str) -> Fit:
-    """Our estimator, central model; the exact number of records is given, as the peers read it off
-    the records.
+    """Return a function that fits our estimator in the central model. It gets the exact number of
+    records, because peers take this number from the records.
     """
 
     def fit(X: FloatArray, k: int, epsilon: float) -> FloatArray:
@@ -76,18 +78,20 @@ def fastlloyd(estimator: type[FastLloyd], preset: str) -> Fit:
 
 
 def one_mean(X: FloatArray, _k: int, _epsilon: float) -> FloatArray:
-    """The mean of all records, exact: what one gets without any clusters."""
+    """Return the exact mean of all records: the result without any clusters."""
     return np.asarray(X.mean(axis=0, keepdims=True))
 
 
 def scikit_learn(X: FloatArray, k: int, _epsilon: float) -> FloatArray:
-    """The best of ten starts without privacy: about the least loss there is."""
+    """Return the centroids of k-means without privacy, the best of ten starts. Their loss is about
+    the smallest possible.
+    """
     return np.asarray(KMeans(k, n_init=10).fit(X).cluster_centers_)
 
 
 def diffprivlib() -> Fit:
-    """Their KMeans; raises ImportError if it is absent or does not go with the installed
-    scikit-learn.
+    """Return a function that fits diffprivlib's KMeans. Raises ImportError if diffprivlib is not
+    installed, or does not work with the installed scikit-learn.
     """
     peer = importlib.import_module("diffprivlib.models").KMeans
 
@@ -98,7 +102,7 @@ def diffprivlib() -> Fit:
 
 
 def scaled(name: str) -> FloatArray:
-    """The records of a named set, each feature scaled so that its bounds become -1 and 1."""
+    """Return the records of a named set, each feature scaled so that its bounds become -1 and 1."""
     X = named.load(name).values
     lower, upper = (
         np.broadcast_to(np.asarray(end, dtype=np.float64), X.shape[1:]) for end in BOUNDS[name]
@@ -109,8 +113,8 @@ def scaled(name: str) -> FloatArray:
 
 
 def measure(fit: Fit, X: FloatArray, k: int, epsilon: float, runs: int) -> tuple[str, str, str]:
-    """Mean loss with its standard error, median loss, median milliseconds of a fit; every run with
-    fresh randomness.
+    """Return, as text, the mean loss with its standard error, the median loss, and the median
+    milliseconds of a fit. Every run has new random noise.
     """
     losses, seconds = [], []
     for _ in range(runs):
@@ -127,7 +131,7 @@ def measure(fit: Fit, X: FloatArray, k: int, epsilon: float, runs: int) -> tuple
 
 
 def main() -> int:
-    """Print the table; exit code 2 without data sets."""
+    """Print the table. Return the exit code, which is 2 without the data sets."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -177,7 +181,7 @@ def main() -> int:
 
 
 def installed(package: str) -> str:
-    """The version of a package, or a dash."""
+    """Return the version of a package, or "-" if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,9 +1,10 @@
-"""Persons of several rows: shares beside what else would protect a person, on six kinds of people.
+"""Study of persons with several rows: shares compared with other ways to protect a person, on six
+kinds of people.
 
     python -m studies.persons [--runs N] [--write]
 
-Full size takes some minutes; `--write` puts it into docs/results/persons.md. People and noise are
-repeatable and measures are exact: NOT PRIVATE.
+At full size, the study takes some minutes. `--write` writes docs/results/persons.md. People and
+noise are repeatable and measures are exact: NOT PRIVATE.
 """
 
 import argparse
@@ -43,8 +44,10 @@ APART = 0.6  # of the centres of groups, at least
 
 @dataclass(frozen=True)
 class People:
-    """Rows X (n, D), whose they are (n,), and k-means without noise on them: its loss by rows, and
-    with persons alike.
+    """Rows of several persons.
+
+    X : rows (n, D).
+    owners : index of each row's person, (n,).
     """
 
     X: FloatArray
@@ -52,12 +55,12 @@ class People:
 
     @property
     def weights(self) -> FloatArray:
-        """1 / m for each row of a person with m."""
+        """Weight of each row, (n,): 1 / m for a person with m rows."""
         return np.asarray(1 / np.bincount(self.owners)[self.owners])
 
 
 def groups(rng: np.random.Generator) -> FloatArray:
-    """The centres of K groups, at least `APART`."""
+    """Return K random centres (K, D), more than `APART` from each other."""
     while True:
         centres: FloatArray = rng.uniform(-0.75, 0.75, (K, D))
         apart = np.linalg.norm(centres[:, None] - centres[None], axis=2) + 10 * np.eye(K)
@@ -71,8 +74,10 @@ Kind = Callable[[np.random.Generator, float], People]
 def people(
     rng: np.random.Generator, sizes: IntArray, of_rows: Callable[[IntArray, FloatArray], FloatArray]
 ) -> People:
-    """Persons of these numbers of rows; of_rows : makes the rows (n, D) of these owners around the
-    centres.
+    """Return persons with these numbers of rows.
+
+    of_rows : function that makes the rows (n, D), from the index of each row's person and the
+        centres of the groups.
     """
     owners = np.repeat(np.arange(len(sizes)), sizes)
     return People(np.clip(of_rows(owners, groups(rng)), -1, 1), owners)
@@ -142,8 +147,11 @@ Fit = Callable[[People, int], FloatArray]
 def fitted(
     X: FloatArray, seed: int, mu_over: float = 1.0, owners: IntArray | None = None
 ) -> FloatArray:
-    """Centroids of MomentLloyd in half widths of the bounds; of records with mu over so much, or of
-    persons.
+    """Return the centroids of MomentLloyd for records, or for persons if `owners` are given.
+
+    mu_over : number by which mu is divided. A person with this number of records then has the full
+        mu.
+    owners : index of each row's person, (n,), or None.
     """
     persons = None if owners is None else Persons()
     n = len(X) if owners is None else int(owners.max()) + 1
@@ -170,8 +178,8 @@ def fitted(
 
 
 def sampled(most: int) -> Fit:
-    """At most so many rows of each person, drawn at random, in a plan of records with so many times
-    the noise.
+    """Return a function that fits at most `most` random rows of each person as records. The noise
+    is `most` times as large.
     """
 
     def fit(of: People, seed: int) -> FloatArray:
@@ -185,7 +193,7 @@ def sampled(most: int) -> Fit:
 
 
 def of_means(of: People, seed: int) -> FloatArray:
-    """The mean of each person's rows, a record."""
+    """Return the centroids of a fit in which the mean of each person's rows is one record."""
     sizes = np.bincount(of.owners)
     means = np.stack([np.bincount(of.owners, column) / sizes for column in of.X.T], axis=1)
     return fitted(means, seed)
@@ -206,8 +214,8 @@ def loss(X: FloatArray, weights: FloatArray, centroids: FloatArray) -> float:
 
 
 def ratios(spread: str, kind: str, number: int) -> dict[str, tuple[float, float]]:
-    """Of each method the loss over that of k-means without noise on the same table: by rows, and
-    with persons alike.
+    """Return, for each method, the loss divided by the loss of k-means without noise on the same
+    rows. There are two ratios: one counts each row alike, the other each person.
     """
     of = KINDS[kind][1](
         np.random.default_rng([number, list(KINDS).index(kind), list(SPREADS).index(spread)]),
@@ -232,13 +240,16 @@ Found = dict[tuple[str, str, int], dict[str, tuple[float, float]]]
 
 
 def logarithms(found: Found, spread: str, kind: str, name: str, way: int = 0) -> FloatArray:
-    """Of the ratios of one method, (n_tables,)."""
+    """Return the logarithms of one method's ratios, (n_tables,).
+
+    way : 0 if each row counts alike, 1 if each person does.
+    """
     return np.log([of[name][way] for (s, k, _), of in found.items() if (s, k) == (spread, kind)])
 
 
 def over_shares(found: Found, spread: str, name: str) -> tuple[float, float]:
-    """The loss of a method over that of shares on the same tables, by rows, geometric mean; and its
-    standard error.
+    """Return the loss of a method divided by the loss of shares on the same tables, as a geometric
+    mean, and its standard error. Each row counts alike.
     """
     pairs = [
         logarithms(found, spread, kind, name) - logarithms(found, spread, kind, "shares")
@@ -251,8 +262,8 @@ def over_shares(found: Found, spread: str, name: str) -> tuple[float, float]:
 
 
 def verdict(over: dict[str, tuple[float, float]]) -> str:
-    """Which methods lose more than shares by over three standard errors, which less, and which
-    cannot be told apart.
+    """Return a sentence part with three lists of methods: those worse than shares by more than
+    three standard errors, those better, and all others.
     """
     worse = [name for name, (ratio, error) in over.items() if ratio - 1 > 3 * error]
     better = [name for name, (ratio, error) in over.items() if 1 - ratio > 3 * error]
@@ -269,8 +280,8 @@ def verdict(over: dict[str, tuple[float, float]]) -> str:
 
 
 def table(found: Found, spread: str) -> str:
-    """A line for each method: over all kinds, over shares on the same tables with one standard
-    error, and by kind.
+    """Return a Markdown table with a row for each method: the ratios over all kinds, the loss
+    compared with shares and its standard error, and the ratios of each kind.
     """
     lines = []
     for name in METHODS:

@@ -1,10 +1,11 @@
-"""What do bounds cost that are found privately? Fits of public data sets within declared ranges,
-and within what is found.
+"""Study of the cost of bounds that are found with privacy.
+Public data sets are fitted within declared ranges, and within the bounds found in these ranges.
 
     python -m studies.private_bounds FOLDER [--runs N]
 
-Needs FASTLLOYD_DATA. What is in the folder is not run again; writes the tables of
-docs/results/private-bounds.md. Noise is repeatable and measures are exact: NOT PRIVATE.
+The study needs FASTLLOYD_DATA. Questions whose rows are in the folder are not run again. The
+program writes the tables of docs/results/private-bounds.md. Noise is repeatable and measures are
+exact: NOT PRIVATE.
 """
 
 import argparse
@@ -49,8 +50,8 @@ TIGHT, DECLARED, FOUND, UNITS = "tight", "declared", "found", "units"
 
 
 class Question:
-    """One data set and epsilon. Losses are NICV of records that are not clipped, in half widths of
-    the tight bounds.
+    """Data set and epsilon of one question of the study. Losses are the NICV of records that are
+    not clipped, in half widths of the tight bounds.
     """
 
     def __init__(self, name: str, epsilon: float) -> None:
@@ -60,7 +61,9 @@ class Question:
         self.lower, self.upper = self.X.min(axis=0), self.X.max(axis=0)
 
     def ranges(self, times: int, run: int) -> tuple[FloatArray, FloatArray]:
-        """A range so many times as wide as the tight bounds, which lie anywhere in it."""
+        """Return a range that is `times` times as wide as the tight bounds. The tight bounds are at
+        a random place in it.
+        """
         width = self.upper - self.lower
         lower = self.lower - np.random.default_rng((times, run)).uniform(
             0, 1, len(width)
@@ -75,13 +78,13 @@ class Question:
         )  # fmt: skip
 
     def fitted(self, settings: Settings[AnyAlgorithm], run: int) -> float:
-        """The loss of a fit with these settings."""
+        """Return the loss of a fit with these settings."""
         m = design(settings)
         found = cluster(m, LocalRecords(m.domain, m.domain.to_grid(self.X)), SeededNoise(run))
         return self.loss(m.domain.from_grid(found.centroids))
 
     def within(self, lower: FloatArray, upper: FloatArray, run: int) -> float:
-        """The loss of a fit with declared bounds."""
+        """Return the loss of a fit with declared bounds."""
         return self.fitted(
             self.settings(
                 Domain.of_bounds(self.features, lower, upper, scaling=Scaling.PER_FEATURE), run
@@ -90,8 +93,9 @@ class Question:
         )
 
     def narrowed(self, times: int, run: int) -> Row:
-        """The losses of a fit with bounds found, and without noise in the scale of these; the share
-        that finding them took.
+        """Return the loss of a fit with bounds found in a range, and the loss of exact k-means
+        scaled by these bounds. Also return the share of the budget that the search took, and the
+        number of bounds not found.
         """
         outer = outer_range(self.features, *(ends.tolist() for ends in self.ranges(times, run)))
         stages = TwoStages.of(
@@ -109,7 +113,9 @@ class Question:
         }
 
     def without_noise(self, domain: Domain) -> float:
-        """The loss of exact k-means where each feature is scaled, and clipped, by these bounds."""
+        """Return the loss of exact k-means if each feature is scaled by these bounds, and clipped
+        to them.
+        """
         low, width = np.array(domain.lower), np.array(domain.upper) - np.array(domain.lower)
         best = KMeans(self.k, n_init=3, random_state=0).fit(
             (np.clip(self.X, domain.lower, domain.upper) - low) / width
@@ -117,13 +123,15 @@ class Question:
         return self.loss(best.cluster_centers_ * width + low)
 
     def loss(self, centroids: FloatArray) -> float:
-        """NICV."""
+        """Return the NICV of centroids in original units."""
         middle, half = (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
         return float(nicv((self.X - middle) / half, (centroids - middle) / half))
 
 
 def rows(question: Question, runs: int) -> Iterator[Row]:
-    """All figures of one question, a row each; one row if it is refused."""
+    """Yield all figures of one question, one row per fit. Yield a single row if the question is
+    refused.
+    """
     try:
         with repeatable_noise():
             for run in range(runs):
@@ -138,7 +146,7 @@ def rows(question: Question, runs: int) -> Iterator[Row]:
 
 
 def stored(folder: Path, name: str, epsilon: float, runs: int) -> list[Row]:
-    """The rows of one question, run now unless they are in the folder."""
+    """Return the rows of one question. Run it first unless the rows are in the folder."""
     asked = hashlib.sha256(f"{name} {epsilon} {runs}".encode()).hexdigest()[:12]
     file = folder / f"{name}-{epsilon:g}-{asked}.json"
     if not file.exists():
@@ -149,8 +157,8 @@ def stored(folder: Path, name: str, epsilon: float, runs: int) -> list[Row]:
 
 
 def ratios(found: list[Row]) -> dict[tuple[str, int], tuple[float, float]]:
-    """Mean and largest loss over the mean with tight bounds, by what was done and how many times
-    too wide the range was.
+    """Return the mean and the largest loss, divided by the mean loss with tight bounds. The keys
+    are the kind of bounds, and the width of the range in widths of the tight bounds.
     """
     losses = defaultdict(list)
     for row in found:
@@ -165,7 +173,9 @@ def ratios(found: list[Row]) -> dict[tuple[str, int], tuple[float, float]]:
 
 
 def table(results: dict[tuple[str, float], list[Row]]) -> str:
-    """Losses, a line for each data set and epsilon; below it what was refused."""
+    """Return a Markdown table of losses, one row per data set and epsilon, and below it a sentence
+    about refused questions.
+    """
     lines, refused = [], []
     for (name, epsilon), found in results.items():
         if "refused" in found[0]:
@@ -198,7 +208,7 @@ def table(results: dict[tuple[str, float], list[Row]]) -> str:
 
 
 def main() -> None:
-    """Run what is missing, and write the page."""
+    """Run the missing questions, and write the page."""
     parser = argparse.ArgumentParser(
         prog="studies.private_bounds", description=__doc__.splitlines()[0]
     )

@@ -1,9 +1,10 @@
-"""Are the sentences of a result page true? Claims about made-up groups beside their exact centres.
+"""Study of whether the sentences of a result page are true.
+Claims about synthetic groups are compared with the exact centres.
 
     python -m studies.sentences [--runs N] [--write]
 
-Writes the table of docs/results/sentences.md. Noise is repeatable, and centres are exact: NOT
-PRIVATE.
+With --write, the program writes the table of docs/results/sentences.md. Noise is repeatable, and
+centres are exact: NOT PRIVATE.
 """
 
 import argparse
@@ -30,7 +31,9 @@ HEADINGS = (
 
 
 class Page(NamedTuple):
-    """Counts of one result page."""
+    """Counts of one result page: settled and described groups, claims and superlatives, and the
+    false ones among them.
+    """
 
     settled: int
     described: int
@@ -41,7 +44,9 @@ class Page(NamedTuple):
 
 
 def page_of(run: Run) -> Page:
-    """What the page of a run states, and how much of it is false of the exact centres."""
+    """Count the claims that the page of a run makes, and those that are false for the exact
+    centres.
+    """
     domain, noise = run.domain, run.noise.counts
     values = domain.from_grid(run.clustering.centroids)
     is_settled: BoolArray = settled(run.accuracy.status) & np.isfinite(run.accuracy.errors).all(1)
@@ -76,7 +81,7 @@ def page_of(run: Run) -> Page:
 
 
 def _is_extreme(values: FloatArray, i: int) -> bool:
-    """Whether the i-th value is above all others; never if one of them is unknown."""
+    """Return whether the i-th value is above all others. Return False if one of them is unknown."""
     return bool(np.all(np.delete(values, i) < values[i]))
 
 
@@ -91,7 +96,7 @@ def _row(name: str, pages: Sequence[Page]) -> list[str]:
 
 
 def main() -> None:
-    """Run, showing rows as they come, and print or write the table."""
+    """Do all runs, print each row at once, and print or write the table."""
     parser = argparse.ArgumentParser(prog="studies.sentences", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=RUNS, help="of each row of made-up groups")
     parser.add_argument("--skewed-runs", type=int, default=SKEWED_RUNS)

@@ -1,6 +1,8 @@
-"""Synthetic records of known groups for the study of splits: far, near, many, and none at all.
+"""Synthetic records with a known number of groups for the study of splits: far, near, many, and no
+groups.
 
-All lie within bounds of -1 to 1 for every feature, which are public and wider than they are.
+All records are within the public bounds -1 to 1 of every feature, which are wider than the range of
+the records.
 """
 
 from collections.abc import Callable
@@ -15,8 +17,10 @@ N_RECORDS = 10_000
 
 
 class Kind(NamedTuple):
-    """Records of one kind. n_groups : how many there are, 1 for records without groups; make :
-    records (n, d), original units.
+    """Kind of records.
+
+    n_groups : number of groups, 1 for records without groups.
+    make : function of a random generator and d that returns records (n, d).
     """
 
     name: str
@@ -24,18 +28,20 @@ class Kind(NamedTuple):
     make: Callable[[Rng, int], FloatArray]
 
     def records(self, rng: Rng, d: int) -> FloatArray:
-        """Records (n, d) within the bounds."""
+        """Return records (n, d), clipped to the bounds."""
         return np.clip(self.make(rng, d), -1.0, 1.0)
 
 
 def around(rng: Rng, centres: FloatArray, deviation: float) -> FloatArray:
-    """Records of round Gaussian groups of about equal size."""
+    """Return records of spherical normal groups of about equal size."""
     owners = rng.integers(0, len(centres), N_RECORDS)
     return np.asarray(centres[owners] + rng.normal(0, deviation, (N_RECORDS, centres.shape[1])))
 
 
 def apart(rng: Rng, k: int, d: int, distance: float) -> FloatArray:
-    """k points at least `distance` apart, or a little less if they find no room."""
+    """Return k random points at least `distance` apart, (k, d). If there is no room, the distance
+    is reduced a little.
+    """
     while True:
         points = rng.uniform(-0.75, 0.75, (k, d))
         gaps = np.linalg.norm(points[:, None] - points, axis=2) + 9 * np.eye(k)
@@ -45,12 +51,14 @@ def apart(rng: Rng, k: int, d: int, distance: float) -> FloatArray:
 
 
 def groups(k: int, deviation: float, distance: float) -> Callable[[Rng, int], FloatArray]:
-    """Return what makes k groups."""
+    """Return a function that makes records of k groups."""
     return lambda rng, d: around(rng, apart(rng, k, d, distance), deviation)
 
 
 def one_far_two_near(rng: Rng, d: int) -> FloatArray:
-    """Two groups 5.7 deviations apart, and one 19 deviations away from both."""
+    """Return records of two groups 5.7 standard deviations apart, and one group 19 standard
+    deviations from both.
+    """
     axes, _ = np.linalg.qr(rng.normal(size=(d, 2)))
     along, across = axes.T
     centres = np.stack([-0.6 * along, 0.5 * along + 0.16 * across, 0.5 * along - 0.16 * across])
@@ -58,7 +66,9 @@ def one_far_two_near(rng: Rng, d: int) -> FloatArray:
 
 
 def two_and_three(rng: Rng, d: int) -> FloatArray:
-    """Two far groups: one of two, the other of three near ones."""
+    """Return records of five groups: two near each other, and far from them three near each
+    other.
+    """
     axes, _ = np.linalg.qr(rng.normal(size=(d, 2)))
     along, across = axes.T
     steps = [(-0.55, -0.15), (-0.55, 0.15), (0.55, -0.3), (0.55, 0.0), (0.55, 0.3)]
@@ -66,22 +76,24 @@ def two_and_three(rng: Rng, d: int) -> FloatArray:
 
 
 def gaussian(rng: Rng, d: int) -> FloatArray:
-    """One round Gaussian."""
+    """Return records of one spherical normal group."""
     return rng.normal(0, 0.25, (N_RECORDS, d))
 
 
 def long_gaussian(rng: Rng, d: int) -> FloatArray:
-    """One Gaussian, four times as long as wide."""
+    """Return records of one normal group, four times as long in the first feature as in the
+    others.
+    """
     return rng.normal(0, [0.4, *[0.1] * (d - 1)], (N_RECORDS, d))
 
 
 def uniform(rng: Rng, d: int) -> FloatArray:
-    """A cube."""
+    """Return records that are uniform in a cube."""
     return rng.uniform(-0.8, 0.8, (N_RECORDS, d))
 
 
 def exponential(rng: Rng, d: int) -> FloatArray:
-    """Skewed features, most of them near their lower end."""
+    """Return records of exponential features, in which most values are near the lower end."""
     return rng.exponential(0.25, (N_RECORDS, d)) - 0.8
 
 

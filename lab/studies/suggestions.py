@@ -1,8 +1,8 @@
-"""How often is the clearest split of noisy votes the right one? On synthetic and public data.
+"""Study of how often the clearest split of noisy votes is right, on synthetic and public data.
 
     python -m studies.suggestions [--runs N] [--write]
 
-Needs FASTLLOYD_DATA; takes a quarter of an hour. `--write` puts the tables into
+The study needs FASTLLOYD_DATA, and takes a quarter of an hour. `--write` writes the tables of
 docs/results/suggestions.md. Noise is repeatable and measures are exact: NOT PRIVATE.
 """
 
@@ -44,7 +44,7 @@ Matrix = npt.NDArray[np.float64]
 def fitted(
     X: Matrix, lower: Matrix, upper: Matrix, k: int, epsilon: float, run: int
 ) -> Split | None:
-    """Return the split that the votes of one run show."""
+    """Return the split that the votes of one run show, or None if the votes do not decide."""
     names = [f"x{i}" for i in range(X.shape[1])]
     domain = Domain.of_bounds(names, lower, upper, scaling=Scaling.PER_FEATURE)
     seed = PublicSeed.from_int(FIRST_SEED + run)
@@ -63,7 +63,7 @@ def fitted(
 
 
 def of_kind(kind: Kind, d: int, epsilon: float, runs: int) -> Iterator[Split | None]:
-    """Splits of fits of records that are new each time."""
+    """Yield the splits of several fits of synthetic records. Each fit has new records."""
     k = MOST_OF_MANY if kind.name in MANY else MOST
     for run in range(runs):
         X = kind.records(np.random.default_rng([FIRST_SEED, run, d, kind.n_groups]), d)
@@ -71,19 +71,21 @@ def of_kind(kind: Kind, d: int, epsilon: float, runs: int) -> Iterator[Split | N
 
 
 def of_set(name: str, epsilon: float, runs: int) -> Iterator[Split | None]:
-    """Splits of fits of a public data set."""
+    """Yield the splits of several fits of a public data set."""
     X, k = values(name)
     for run in range(runs):
         yield fitted(X, X.min(axis=0), X.max(axis=0), k, epsilon, run)
 
 
 def values(name: str) -> tuple[Matrix, int]:
-    """Records of a public data set, and the largest number of groups asked for."""
+    """Return the records of a public data set, and the largest number of groups that is
+    considered.
+    """
     return np.asarray(load(name).values, dtype=np.float64), MOST_OF_MANY if name in MANY else MOST
 
 
 def without_noise(name: str) -> int:
-    """The number of clusters with the largest silhouette of the records."""
+    """Return the number of clusters for which k-means without noise has the largest silhouette."""
     X, most = values(name)
     ends = X.min(axis=0), X.max(axis=0)
     X = 2 * (X - ends[0]) / np.maximum(ends[1] - ends[0], 1e-300)
@@ -95,8 +97,8 @@ def without_noise(name: str) -> int:
 
 
 def cell(splits: Sequence[Split | None], n_groups: int) -> str:
-    """Percent of fits: this number is the clearest split / the finer one / neither / no clear
-    groups / no answer.
+    """Return five percentages of the fits, as text: n_groups is the clearest split, n_groups is the
+    finer split, another number, no clear groups, and no answer.
     """
     said = [split for split in splits if split is not None]
     counts = [
@@ -111,7 +113,7 @@ def cell(splits: Sequence[Split | None], n_groups: int) -> str:
 
 
 def of_kinds(runs: int) -> str:
-    """The table of synthetic records."""
+    """Return the Markdown table of synthetic records."""
     lines = [
         [
             kind.name,
@@ -130,7 +132,7 @@ def of_kinds(runs: int) -> str:
 
 
 def of_sets(runs: int) -> str:
-    """The table of public data sets, of which some are families."""
+    """Return the Markdown table of public data sets. Some of its rows stand for several sets."""
     lines = []
     for name, sets in SETS.items():
         (n_groups,) = {without_noise(one) for one in sets}
@@ -147,7 +149,7 @@ def of_sets(runs: int) -> str:
 
 
 def main() -> None:
-    """Run all, and print the tables or write them."""
+    """Run all fits, and print the tables or write them."""
     parser = argparse.ArgumentParser(
         prog="studies.suggestions", description=__doc__.splitlines()[0]
     )

@@ -1,8 +1,8 @@
-"""Synthetic records in groups, each group a way in which real records are unlike a few round
-clusters of equal size.
+"""Synthetic records in several kinds. In each kind, the records differ in one way from a few
+spherical clusters of equal size, as real records may.
 
-Every set follows from its name alone. Bounds may be declared wider than the records reach; then
-these lie anywhere in between.
+Every set follows from its name alone. Declared bounds may be wider than the range of the records.
+The range is then at a random place within the bounds.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,12 @@ Maker = Callable[[Draws, int, int, int], FloatArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A set and how it is asked for.
+    """Synthetic set, and the settings of its clustering.
 
-    make : records (n, d) from draws, n, d and k. width : of the declared bounds over the records'
-    range. expected : n_expected over the number of records. delta : None for 1 / (N ln N).
+    make : function of draws, n, d and k that returns records (n, d).
+    width : width of the declared bounds divided by the range of the records.
+    expected : n_expected divided by the number of records.
+    delta : delta of the guarantee, or None for 1 / (N ln N).
     """
 
     group: str
@@ -38,14 +40,14 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The whole case in words, from which everything drawn follows."""
+        """Name of the case, from which all random draws of its records follow."""
         text = f"{self.group}-{self.make.__name__}-{self.d}-{self.k}-{self.n}"
         if self.expected != 1:
             text += f"-expected{self.expected:g}"
         return text if self.delta is None else f"{text}-delta{self.delta:g}"
 
     def problem(self) -> Problem:
-        """The records within their bounds, which are [-1, 1] for every feature."""
+        """Return the records within their bounds, which are [-1, 1] for every feature."""
         draws = Draws(PublicSeed.from_text(self.name), b"fastlloyd/v1/synthetic-groups")
         problem = make_problem(self.name, self.make(draws, self.n, self.d, self.k), self.k)
         if self.width == 1:
@@ -64,17 +66,21 @@ class Case:
 
 
 def clusters(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Normal clusters about as far apart as they are wide, of equal expected size."""
+    """Return records of normal clusters of equal expected size. Distances between clusters are
+    about as large as the clusters.
+    """
     return _clusters(draws, _shared(n, np.ones(k)), d)
 
 
 def unbalanced(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Sizes fall geometrically from 100 to 1."""
+    """Return records of normal clusters whose sizes fall geometrically from 100 to 1."""
     return _clusters(draws, _shared(n, 100.0 ** -np.linspace(0, 1, k)), d)
 
 
 def outliers(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """One record in 33 lies anywhere in a box four times as wide as the clusters' own."""
+    """Return records of normal clusters. One record in 33 is at a random place in a box four times
+    as wide as the range of the clusters.
+    """
     few = n // 33
     X = clusters(draws, n - few, d, k)
     middle, reach = (X.max(axis=0) + X.min(axis=0)) / 2, X.max(axis=0) - X.min(axis=0)
@@ -82,7 +88,9 @@ def outliers(draws: Draws, n: int, d: int, k: int) -> FloatArray:
 
 
 def far(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Up to three clusters of two percent each, ten times as far away as the others."""
+    """Return records of normal clusters. Up to three clusters with two per cent of the records each
+    are ten times as far away as the others.
+    """
     n_far = min(3, k - 1)
     few = n // 50
     near = _clusters(draws, _shared(n - n_far * few, np.ones(k - n_far)), d)
@@ -92,45 +100,49 @@ def far(draws: Draws, n: int, d: int, k: int) -> FloatArray:
 
 
 def tails2(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Clusters of Student's t with two degrees of freedom: no variance."""
+    """Return records of clusters of Student's t with two degrees of freedom, which has no finite
+    variance.
+    """
     return _student(draws, n, d, k, 2)
 
 
 def tails3(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Clusters of Student's t with three degrees of freedom."""
+    """Return records of clusters of Student's t with three degrees of freedom."""
     return _student(draws, n, d, k, 3)
 
 
 def lognormal(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Clusters, exponentiated: all features skewed, few records far out."""
+    """Return the exponentials of normal clusters. All features are skewed, and a few records are
+    far away.
+    """
     return np.exp(clusters(draws, n, d, k) / 3)
 
 
 def zeros(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Amounts of which two thirds are exactly 0."""
+    """Return skewed values above 0. Two thirds of them are replaced by exactly 0."""
     X = np.exp(clusters(draws, n, d, k) / 4)
     return np.where(draws.uniform(0.0, 1.0, (n, d)) < 2 / 3, 0.0, X)
 
 
 def whole_numbers(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Answers on a scale from 0 to 4."""
+    """Return records of whole numbers from 0 to 4."""
     return np.clip(np.rint(clusters(draws, n, d, k) / 2 + 2), 0, 4)
 
 
 def one_value(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Four of five records are the same."""
+    """Return records in which one value is repeated in four of five records."""
     X = clusters(draws, n, d, k)
     X[: 4 * n // 5] = X[-1]
     return X
 
 
 def few_values(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """2 k different records, each many times."""
+    """Return records with 2 k different values, each repeated many times."""
     return draws.uniform(-1.0, 1.0, (2 * k, d))[draws.integers(0, 2 * k - 1, (n,))]
 
 
 def binary(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Yes and no, by k latent classes."""
+    """Return records of zeros and ones, whose probabilities depend on k latent classes."""
     chances = draws.uniform(0.05, 0.95, (k, d))
     return (draws.uniform(0.0, 1.0, (n, d)) < chances[draws.integers(0, k - 1, (n,))]).astype(
         np.float64
@@ -138,7 +150,7 @@ def binary(draws: Draws, n: int, d: int, k: int) -> FloatArray:
 
 
 def ring(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 - a Maker
-    """A closed curve with d - 1 harmonics; a circle where d is 2."""
+    """Return records along a closed curve with d - 1 harmonics, which is a circle for d = 2."""
     angle = draws.uniform(0.0, 2 * np.pi, (n, 1))
     return np.concatenate(
         [np.cos(angle), np.sin(angle * np.arange(1, d))], axis=1
@@ -146,12 +158,14 @@ def ring(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 - 
 
 
 def two_rings(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """One ring within another, three times as large."""
+    """Return records along two rings, one inside another that is three times as large."""
     return ring(draws, n, d, k) * np.where(draws.uniform(0.0, 1.0, (n, 1)) < 0.5, 1.0, 3.0)
 
 
 def roll(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 - a Maker
-    """A rolled-up sheet, straight along the third and all further features."""
+    """Return records on a rolled-up sheet, which is straight along all features after the
+    second.
+    """
     t = draws.uniform(1.5 * np.pi, 4.5 * np.pi, (n, 1))
     return np.concatenate(
         [t * np.cos(t), t * np.sin(t), draws.uniform(0.0, 20.0, (n, d - 2))], axis=1
@@ -159,12 +173,12 @@ def roll(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 - 
 
 
 def sphere(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 - a Maker
-    """The surface of a ball."""
+    """Return records on the surface of a ball."""
     return _unit(draws, n, d)
 
 
 def sheet(draws: Draws, n: int, d: int, k: int) -> FloatArray:
-    """Clusters in a plane, bent into all features."""
+    """Return records of clusters in a plane that is bent into all features."""
     flat = clusters(draws, n, 2, k) / 6
     return np.sin(
         flat @ draws.normal((2, d)) + draws.uniform(0.0, 2 * np.pi, (1, d))
@@ -172,8 +186,8 @@ def sheet(draws: Draws, n: int, d: int, k: int) -> FloatArray:
 
 
 def _clusters(draws: Draws, sizes: npt.NDArray[np.int64], d: int) -> FloatArray:
-    """Clusters of these sizes, shuffled; centres are normal with deviation 3, each cluster's own
-    deviations are 0.5 to 1.5.
+    """Return records of clusters with these sizes, in random order. Centres are normal with
+    standard deviation 3. The standard deviations of a cluster are 0.5 to 1.5.
     """
     centres = 3 * draws.normal((len(sizes), d))
     parts = [
@@ -192,7 +206,9 @@ def _student(draws: Draws, n: int, d: int, k: int, freedom: int) -> FloatArray:
 
 
 def _shared(n: int, weights: FloatArray) -> npt.NDArray[np.int64]:
-    """n records shared out by weights, at least two each."""
+    """Return the sizes of clusters with n records in all, in proportion to the weights, at least
+    two each.
+    """
     sizes = np.maximum(np.floor(n * weights / weights.sum()), 2).astype(np.int64)
     sizes[0] += n - int(sizes.sum())
     return np.asarray(sizes, dtype=np.int64)

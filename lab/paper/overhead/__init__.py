@@ -1,3 +1,3 @@
-"""What an iteration costs over MPI and gRPC beside the paper's Table 3: `python -m paper.overhead`
-measures it.
+"""Cost of an iteration over MPI and gRPC, compared with Table 3 of the paper. `python -m
+paper.overhead` measures it.
 """

@@ -1,9 +1,9 @@
-"""What an iteration costs over MPI and gRPC beside the paper's Table 3, and exact Lloyd on shares
-beside ours.
+"""Cost of an iteration over MPI and gRPC, compared with Table 3 of the paper. Also the cost of
+exact Lloyd on secret shares, compared with ours.
 
-`python -m paper.overhead` measures all of it and writes overhead.csv and the tables of overhead.md
-in docs/results; `python -m paper.overhead mpi grpc secure` measures only these. It leaves out the
-public sets LSun and S1 where FASTLLOYD_DATA is not set.
+`python -m paper.overhead` measures everything, and writes overhead.csv and the tables of
+overhead.md in docs/results. `python -m paper.overhead mpi grpc secure` measures only the named
+parts. The public sets LSun and S1 are left out if FASTLLOYD_DATA is not set.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SECURE_ITERATIONS = 3
 
 
 def main() -> int:
-    """Measure, write down."""
+    """Measure the chosen parts, and write the tables. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m paper.overhead", description=__doc__)
     parser.add_argument(
         "parts", nargs="*", metavar="mpi | grpc | secure", help="what to measure; nothing: all"
@@ -58,7 +58,11 @@ def main() -> int:
 
 
 def over(transport: str, n_clients: int, found: list[tuple[Set, Records]]) -> None:
-    """All cases of so many clients, by processes that stay for all of them."""
+    """Measure all cases with this number of clients. The same processes do all of them.
+
+    transport : "mpi" or "grpc".
+    found : data sets, each with its records.
+    """
     cases = [
         (Case(set=each, n_clients=n_clients, n_runs=RUNS[transport][n_clients]), X)
         for each, X in found
@@ -99,8 +103,10 @@ def _measure(transport: str, cases: list[tuple[Case, Records]]) -> list[Row]:
 
 
 def secure(found: list[tuple[Set, Records]]) -> None:
-    """Exact Lloyd by three parties, and ours with three clients over gRPC, both over loopback
-    without further latency.
+    """Measure exact Lloyd by three parties on secret shares, and our run with three clients over
+    gRPC. Both use loopback without additional latency.
+
+    found : data sets, each with its records.
     """
     sizes = ((100, 2), (100, 3), (1000, 2))
     shapes = [
@@ -135,7 +141,9 @@ def secure(found: list[tuple[Set, Records]]) -> None:
 
 
 def _few(n: int, k: int) -> Records:
-    """Some records of the smallest set of the family: they are in no order."""
+    """Return n records of the smallest TimeSynth set with k clusters. Its records are in random
+    order, so the first n are taken.
+    """
     return np.asarray(named.load(f"timesynth-1000-{k}-2").values[:n])
 
 

@@ -1,5 +1,5 @@
-"""What is measured: sets of the paper's Table 3, numbers of clients, latencies, rings; and the
-folder that processes read.
+"""Cases that are measured: sets of Table 3 of the paper, numbers of clients, latencies and rings.
+Each case is written to a folder, from which the processes read it.
 """
 
 import os
@@ -31,11 +31,13 @@ N_ROUNDS = 8  # of a run: seven iterations are timed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A row of Table 3, per iteration, two clients: milliseconds (with a 95 % half width) and bytes
-    of both clients together.
+    """Row of Table 3 of the paper: cost of an iteration with two clients.
 
-    fastlloyd was measured on a MacBook Pro M2 Max; mohassel is quoted there from Mohassel, Rosulek
-    and Trieu (2020).
+    fastlloyd : milliseconds of FastLloyd, measured on a MacBook Pro M2 Max.
+    half_width : half width of the 95 % interval of these milliseconds.
+    n_bytes : bytes of both clients together.
+    mohassel, mohassel_bytes : milliseconds and bytes of Mohassel, Rosulek and Trieu (2020), as the
+        paper quotes them, or None.
     """
 
     fastlloyd: float
@@ -47,7 +49,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Set:
-    """A set by name and shape."""
+    """Data set with its name, its shape, and the paper's numbers."""
 
     name: str
     n: int
@@ -56,7 +58,9 @@ class Set:
     published: Published
 
     def load(self) -> Records:
-        """The records, float64 (n, d). DataError where the set is not there."""
+        """Return the records, float64 (n, d). Raises DataError if the set is not on this
+        machine.
+        """
         name = (
             f"timesynth-{self.n}-{self.k}-{self.d}"
             if self.name == "TimeSynth"
@@ -90,8 +94,8 @@ SETS = (
 
 
 def available() -> tuple[list[tuple[Set, Records]], list[str]]:
-    """The sets that are there with their records, and for each of the others a sentence that says
-    why it is not.
+    """Return the sets on this machine with their records, and for each other set a sentence that
+    says why it is left out.
     """
     found, absent = [], []
     for each in SETS:
@@ -104,8 +108,11 @@ def available() -> tuple[list[tuple[Set, Records]], list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One row; latency in seconds per send. MomentLloyd's planner chooses its own number of
-    rounds.
+    """Case to measure, which becomes one row of the table.
+
+    latency : seconds by which each message is delayed.
+    n_runs : number of runs that are measured.
+    algorithm : algorithm of the runs. MomentLloyd's planner chooses its own number of rounds.
     """
 
     set: Set
@@ -116,8 +123,9 @@ class Case:
     algorithm: AnyAlgorithm = FASTLLOYD
 
     def plan(self, X: Records) -> tuple[Plan, dict[str, Identity]]:
-        """The paper's settings (noise of the server, epsilon 1, delta 1 / (N ln N)), on the finest
-        grid the ring takes.
+        """Return the plan, and the identity of each client. The settings are those of the paper:
+        noise of the server, epsilon 1, delta 1 / (N ln N). The grid is the finest one that fits the
+        ring.
         """
         parts = self._parts(X)
         names = [f"client-{i}" for i in range(1, self.n_clients + 1)]
@@ -160,13 +168,17 @@ class Case:
         raise AssertionError(f"no grid of {self.set} fits {self.ring_bits} bits")
 
     def _parts(self, X: Records) -> list[npt.NDArray[np.int64]]:
-        """The numbers of each client's records: equal parts, as in the paper, of a public set."""
+        """Return the indices of each client's records: equal parts of a public set, as in the
+        paper.
+        """
         order = Draws(PublicSeed.from_int(1), b"paper/overhead/parts").permutation(len(X))
         return np.array_split(order, self.n_clients)
 
     def write(self, folder: Path, X: Records) -> Plan:
-        """Plan, keys and records of everyone, into a folder only we can read: these are public sets
-        and keys for minutes.
+        """Write the plan, and the keys and records of all clients, to a folder that only this user
+        can read. Return the plan.
+
+        The records are public, and the keys are used for minutes only.
         """
         plan, identities = self.plan(X)
         folder.mkdir(mode=0o700)
@@ -183,7 +195,7 @@ class Case:
 
 
 class Part:
-    """What one process needs for its part in all runs of one case."""
+    """Data that one process needs for all runs of one case."""
 
     def __init__(self, folder: Path, stopwatch: Stopwatch) -> None:
         self.folder, self.stopwatch = folder, stopwatch
@@ -193,13 +205,13 @@ class Part:
         self.plan = Plan.from_toml((folder / "plan.toml").read_text())
 
     def server(self) -> MeasuredServer:
-        """A server for one more run."""
+        """Return a server for one more run."""
         session = MeasuredServer(self.plan, SystemNoise())
         session.stopwatch, session.latency = self.stopwatch, self.latency
         return session
 
     def client(self, name: str) -> MeasuredClient:
-        """A client for one more run; the keys of a run are drawn anew."""
+        """Return a client for one more run. It draws new keys for the run."""
         records = LocalRecords(self.plan.mechanism.domain, np.load(self.folder / f"{name}.npy"))
         identity = Identity.from_private_bytes((self.folder / f"{name}.key").read_bytes())
         session = MeasuredClient(
@@ -216,13 +228,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Milliseconds per iteration: median over runs of the slowest client's, its 95 % interval, and
-    where the time went.
+    """Cost of an iteration. Milliseconds are medians over runs, because a single pause of the
+    machine would change a mean.
 
-    Medians, because a pause of the machine in a single run would rule a mean. parts : kernel, masks
-    (of one client), noise (of the server, as far as it was not drawn ahead), latency (one send up,
-    one down), next (working out what is asked next), server (without noise), rest. sent, received :
-    bytes of the last client's messages in a round; n_bytes : of all clients'.
+    median : milliseconds of the slowest client.
+    low, high : ends of the 95 % interval of `median`.
+    parts : milliseconds by part. kernel and masks are those of one client. noise is the noise that
+        the server had not drawn ahead. latency is that of one message up and one down. next is the
+        computation of the next query. server is the rest of the server's work. rest is the
+        remaining time.
+    sent, received : bytes of the last client's messages in a round.
+    n_bytes : bytes of the messages of all clients in a round.
     """
 
     median: float
@@ -235,7 +251,10 @@ class Measured:
 
     @classmethod
     def of(cls, parties: list[list[Times]]) -> "Measured":
-        """parties : per party, the server first, the times of every run."""
+        """Return the cost from the times of all runs.
+
+        parties : times of every run for each party, the server first.
+        """
         server, *clients = parties
         totals = sorted(
             1e3 * max(times.total for times in run) for run in zip(*clients, strict=True)
@@ -273,11 +292,14 @@ class Measured:
 
 
 def interval_of_median(totals: list[float]) -> tuple[float, float]:
-    """The narrowest pair of values, as far from either end, that holds the law's median with at
-    least 95 %; sorted values.
+    """Return an interval that contains the median of the distribution with probability at least 95
+    %. Its ends have the same rank, counted from the smallest and from the largest value. It is the
+    narrowest such interval.
 
-    The number of values below the median is binomial whatever their law. Of fewer than six values
-    the range is taken.
+    The number of values below the median is binomial for every distribution. For fewer than six
+    values, the whole range is returned.
+
+    totals : ascending values.
     """
     n = len(totals)
     below = max(0, int(stats.binom.ppf(0.025, n, 0.5)) - 1)

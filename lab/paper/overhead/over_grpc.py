@@ -1,5 +1,5 @@
-"""The same runs over gRPC, mutual TLS over loopback: the server and every client a process, which
-stay for all cases.
+"""Runs of the cases over gRPC, with mutual TLS over loopback. The server and each client have a
+process of their own, which does all cases.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ WARM_UP = 2  # runs that are not counted
 
 
 def measure(folders: list[Path], n_clients: int) -> list[Measured]:
-    """All cases, one after the other."""
+    """Measure the cases in these folders, one after the other."""
     # read by the processes to come: a client has a core at best
     os.environ["OMP_NUM_THREADS"] = "1"
     names = [f"client-{i}" for i in range(1, n_clients + 1)]

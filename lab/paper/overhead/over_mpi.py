@@ -1,5 +1,5 @@
-"""Runs over MPI: `measure` starts a job for some cases of as many clients; as a program this is one
-rank of it.
+"""Runs of the cases over MPI. `measure` starts an MPI job for cases with the same number of
+clients. As a program, this module is one rank of the job.
 """
 
 import importlib.util
@@ -31,14 +31,14 @@ ENVIRONMENT = {
 
 
 def missing() -> str:
-    """What is not there, in a sentence; nothing if all is."""
+    """Return a sentence that names the missing software, or "" if nothing is missing."""
     if MPIRUN is None or importlib.util.find_spec("mpi4py") is None:
         return "MPI left out: mpirun or mpi4py is not installed"
     return ""
 
 
 def measure(folders: list[Path], n_clients: int) -> list[Measured]:
-    """All cases in one job, one after the other."""
+    """Measure the cases in these folders in one job, one after the other."""
     assert MPIRUN is not None
     command = [
         MPIRUN,
@@ -64,7 +64,7 @@ def measure(folders: list[Path], n_clients: int) -> list[Measured]:
 
 
 def main(folders: list[Path]) -> None:
-    """One rank."""
+    """Take part in the cases in these folders, as one rank."""
     stopwatch, comm = Stopwatch(), load_mpi().COMM_WORLD
     is_compiled(1 << 40)
     stopwatch.watch()

@@ -1,5 +1,5 @@
-"""Rows of docs/results/overhead.csv, one per transport, set, number of clients, latency and ring;
-and the page's tables.
+"""Rows of docs/results/overhead.csv, one for each transport, set, number of clients, latency and
+ring. Also the tables of docs/results/overhead.md.
 """
 
 import csv
@@ -22,14 +22,21 @@ SHAPE = "| set | N | k | d |"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """Per iteration: milliseconds (ours: medians) with a 95 % interval, and bytes of all clients'
-    messages in both directions.
+    """Cost of an iteration, as a row of the CSV file. Fields without a value are None.
 
-    transport : mpi, grpc; mpi-momentlloyd, grpc-momentlloyd; mpyc (three parties, all that they
-    send); published-fastlloyd, published-mohassel. The rest is there for our own transports only:
-    bits of the ring, of the grid's fraction; milliseconds by part; bytes that the last client sends
-    and receives, and of the masked words of the last round; how many runs; rounds and round trips
-    of a run.
+    transport : mpi, grpc, mpi-momentlloyd or grpc-momentlloyd for our runs. mpyc for three parties
+        with secret shares. published-fastlloyd or published-mohassel for numbers of the paper.
+    dataset, n, k, d : name of the set, and number of its records, clusters and features.
+    runtime_ms, low, high : milliseconds (a median for our runs), and the ends of the 95 % interval.
+    bytes : bytes of all clients' messages in both directions.
+    ring_bits, fraction_bits : bits of the ring, and of the grid's fraction.
+    kernel, masks, noise, latency, server, rest, next : milliseconds by part (`Measured.parts`).
+    sent, received : bytes that the last client sends and receives.
+    payload : bytes of the masked words of an upload in the first round.
+    runs : number of measured runs.
+    rounds, trips : number of rounds, and of round trips, of a run.
+
+    Fields from ring_bits on are only for our own transports.
     """
 
     transport: str
@@ -61,17 +68,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What there is one row for."""
+        """Fields that identify the row."""
         return (self.transport, self.clients, *self.shape, self.latency_ms, self.ring_bits)
 
     @property
     def shape(self) -> tuple[str, int, int, int]:
-        """The set."""
+        """Name of the set, and number of its records, clusters and features."""
         return (self.dataset, self.n, self.k, self.d)
 
 
 def measured(transport: str, case: Case, plan: Plan, found: Measured) -> Row:
-    """The row of a case."""
+    """Return the row of a measured case."""
     return _row(
         case.set,
         transport=(
@@ -96,7 +103,7 @@ def measured(transport: str, case: Case, plan: Plan, found: Measured) -> Row:
 
 
 def published(each: Set) -> list[Row]:
-    """What the paper's Table 3 says about a set."""
+    """Return the rows with the numbers for a set in Table 3 of the paper."""
     p = each.published
     low, high = p.fastlloyd - p.half_width, p.fastlloyd + p.half_width
     rows = [_row(each, transport="published-fastlloyd", clients=2, latency_ms=0.25,
@@ -109,7 +116,7 @@ def published(each: Set) -> list[Row]:
 
 
 def read() -> list[Row]:
-    """All rows there are."""
+    """Return all rows of the CSV file, or an empty list if there is no file."""
     if not FILE.exists():
         return []
     with FILE.open(newline="") as file:
@@ -121,7 +128,9 @@ def read() -> list[Row]:
 
 
 def merge(rows: Iterable[Row]) -> list[Row]:
-    """Put these rows in the place of those before them, and write all."""
+    """Add rows to the CSV file, and return all its rows. A row replaces an earlier row with the
+    same key.
+    """
     everything = {row.key: row for row in [*read(), *rows]}
     with FILE.open("w", newline="") as file:
         writer = csv.DictWriter(file, Row.__struct_fields__, lineterminator="\n")
@@ -135,7 +144,7 @@ def _row(each: Set, **fields: Any) -> Row:
 
 
 def write(rows: list[Row]) -> None:
-    """All tables; rows that were not measured leave gaps."""
+    """Write all tables of the page. Cells without a measurement are empty."""
     table = Rows(rows)
     sections = {
         "two-clients": f"{machine('mpi4py', 'openmpi', 'grpcio')}.\n\n{_two_clients(table)}",
@@ -151,7 +160,7 @@ def write(rows: list[Row]) -> None:
 
 
 class Rows:
-    """Rows by key."""
+    """Rows of the CSV file by their keys."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = {row.key: row for row in rows}
@@ -167,7 +176,11 @@ class Rows:
         latency: float = 0.25,
         ring: int | None = 64,
     ) -> Row | None:
-        """That row, if there is one."""
+        """Return the row for this case, or None if there is none.
+
+        latency : milliseconds.
+        ring : bits of the ring.
+        """
         return self.rows.get(
             (transport, clients, *shape, latency, None if "published" in transport else ring)
         )
@@ -287,7 +300,7 @@ def _secure(rows: Rows) -> str:
 
 
 def _runs(rows: Rows, latency: float, clients: int | None = None) -> str:
-    """How many runs stand behind a table."""
+    """Return a sentence part with the numbers of runs from which a table is computed."""
     counted = {
         (row.clients, NAMES[row.transport], row.runs)
         for row in rows.rows.values()

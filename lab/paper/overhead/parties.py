@@ -1,5 +1,5 @@
-"""For measurements only: sessions whose messages take a while to leave, as over a longer line, and
-that note where it goes.
+"""Sessions for measurements. They delay their messages, as a longer line would, and measure the
+time of each part of their work.
 """
 
 import time
@@ -29,9 +29,10 @@ _PARTS = ((kernels, "cluster_statistics", "kernel"), (MaskedRound, "hide", "mask
 class Times(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per iteration of one party in one run.
 
-    total : between one sum and the next, 0 for the server; parts : in the kernel, the masks, the
-    noise, in working out what is asked next, in answering (the server, without the noise), and
-    waited as latency; n_bytes : of messages sent and received, per iteration.
+    total : seconds from one sum to the next, 0 for the server.
+    parts : seconds by part: kernel, masks, noise, next (computation of the next query), server
+        (answer of the server without the noise), and latency (delays).
+    n_bytes : bytes of the messages sent and received per iteration.
     """
 
     total: float
@@ -40,15 +41,15 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stopwatch:
-    """Seconds of this process by part; there is one for all sessions of a process, one run after
-    the other.
+    """Seconds of this process by part of the work. All sessions of a process share one stopwatch,
+    one run after the other.
     """
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def watch(self) -> None:
-        """From now on, note the time that is spent in each part."""
+        """Start to measure the time that is spent in each part."""
         for owner, name, part in _PARTS:
             setattr(owner, name, self._timed(getattr(owner, name), part))
 
@@ -63,8 +64,8 @@ class Stopwatch:
         return timed
 
     def wait(self, seconds: float, actions: Iterable[Action]) -> None:
-        """What a step sends leaves `seconds` later, all at the same time: a line delays messages,
-        not one after the other.
+        """Wait `seconds` seconds if the actions of a step send messages. All messages of the step
+        wait together, because a line delays each message, but not one after the other.
         """
         if not seconds or not any(isinstance(action, Send) for action in actions):
             return
@@ -76,8 +77,8 @@ class Stopwatch:
 
 
 class MeasuredClient(ClientSession):
-    """A client; measured from the first sum it is sent to the last, which are as many iterations as
-    there are sums between.
+    """Client that is measured from the first sum that it gets to the last. The number of iterations
+    is the number of sums after the first.
     """
 
     stopwatch: Stopwatch
@@ -111,17 +112,19 @@ class MeasuredClient(ClientSession):
 
     @property
     def times(self) -> Times:
-        """Of the run that ended."""
+        """Times of the run that ended."""
         return Times(total=self.seconds, parts=self.parts, n_bytes=self.n_bytes)
 
 
 def _bytes(messages: Iterable[Message]) -> int:
-    """Of messages, counted once time is no longer measured."""
+    """Return the number of bytes of encoded messages. Call this function after the measurement of
+    time.
+    """
     return sum(len(encode(message)) for message in messages)
 
 
 class MeasuredServer(ServerSession):
-    """A server, measured between the same sums."""
+    """Server that is measured from the first sum that it sends to the last."""
 
     stopwatch: Stopwatch
     latency = 0.0
@@ -151,5 +154,5 @@ class MeasuredServer(ServerSession):
 
     @property
     def times(self) -> Times:
-        """Of the run that ended."""
+        """Times of the run that ended."""
         return Times(total=0.0, parts=self.parts)

@@ -1,10 +1,11 @@
-"""Lloyd's algorithm that reveals nothing but its result: three parties compute on shares, with
-MPyC. Exact, no noise.
+"""Lloyd's algorithm that reveals nothing but its result: three parties compute on secret shares,
+with MPyC. It is exact, without noise.
 
-Each party holds a third of the records and hands them in as Shamir shares; from then on
-assignments, counts, sums, comparisons and divisions are on shares (honest majority, parties that
-follow the protocol). `measure` starts the three processes; as a program, `secure_baseline.py FOLDER
--M3`, this is one of them. The only imports are numpy and mpyc, so that it starts alone.
+Each party has a third of the records, and inputs them as Shamir shares. Then assignments, counts,
+sums, comparisons and divisions are computed on shares. This is secure for an honest majority of
+parties that follow the protocol. `measure` starts the three processes. As a program,
+`secure_baseline.py FOLDER -M3`, this module is one of them. It imports only numpy and mpyc, so it
+can be started alone.
 """
 
 import asyncio
@@ -29,8 +30,11 @@ LENGTH, FRACTION = 64, 32
 
 
 class Baseline(NamedTuple):
-    """Seconds of each iteration at the slowest party; bytes that all sent per iteration; the
-    largest error of a coordinate.
+    """Cost and error of the run on shares.
+
+    seconds : seconds of each iteration for the slowest party.
+    n_bytes : bytes that all parties send per iteration.
+    error : largest error of a coordinate, compared with `lloyd`.
     """
 
     seconds: list[float]
@@ -39,7 +43,7 @@ class Baseline(NamedTuple):
 
 
 def missing() -> str:
-    """What is not there, in a sentence; nothing if all is."""
+    """Return a sentence that names the missing software, or "" if nothing is missing."""
     return (
         ""
         if importlib.util.find_spec("mpyc")
@@ -48,8 +52,10 @@ def missing() -> str:
 
 
 def measure(X: Matrix, start: Matrix, n_iterations: int) -> Baseline:
-    """X : (n, d) in [-1, 1]; start : (k, d). Its error is against `lloyd`, which computes the same
-    in the open.
+    """Measure Lloyd's algorithm on shares.
+
+    X : records (n, d) in [-1, 1].
+    start : initial centroids (k, d).
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -73,7 +79,9 @@ def measure(X: Matrix, start: Matrix, n_iterations: int) -> Baseline:
 
 
 def lloyd(X: Matrix, C: Matrix, n_iterations: int) -> Matrix:
-    """The same in the open: ties to the first, a cluster without records stays."""
+    """Return the centroids (k, d) of Lloyd's algorithm without shares. At equal distances the first
+    centroid is chosen. A cluster without records keeps its centroid.
+    """
     for _ in range(n_iterations):
         labels = (X @ (-2 * C.T) + (C**2).sum(axis=1)).argmin(axis=1)
         C = np.array(
@@ -83,7 +91,9 @@ def lloyd(X: Matrix, C: Matrix, n_iterations: int) -> Matrix:
 
 
 def _iteration(mpc: Any, X: Any, C: Any) -> Any:
-    """One iteration on shares, (k, d) from (n, d) and (k, d); no value is opened."""
+    """Return shares of the next centroids (k, d), from shares of the records (n, d) and of the
+    centroids (k, d). No value is opened.
+    """
     # squared distances without |x|^2, which is the same for all centroids
     scores = X @ (-2 * C.T) + mpc.np_sum(C * C, axis=1)
     best, chosen = scores[:, 0], list[Any]([1])
