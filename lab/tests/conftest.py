@@ -1,3 +1,3 @@
-"""Settings and fixtures that the tests of the lab share with those of the product."""
+"""Settings and fixtures that tests of the lab share with tests of the product."""
 
 pytest_plugins = ("all_tests", "command_line")

@@ -1,4 +1,4 @@
-"""The lab is a package of its own, of the version of the product."""
+"""Tests of the package of the lab: it is separate from the product, and has the same version."""
 
 import subprocess
 import sys

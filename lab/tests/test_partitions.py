@@ -1,5 +1,5 @@
-"""Indices of partitions against hand-worked cases, their definitions in plain Python, and their own
-symmetries.
+"""Tests of measures of partitions, against cases computed by hand, their definitions in plain
+Python, and their symmetries.
 """
 
 import tracemalloc
@@ -36,8 +36,8 @@ AT_ONE_CLUSTER = {
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Matrix, Matrix]:
-    """Records and centroids with small integer coordinates: empty clusters, repeated records and
-    ties are common.
+    """Draw records and centroids with small integer coordinates. Empty clusters, repeated records
+    and ties are common.
     """
     n, k, d = draw(st.integers(1, 12)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -46,7 +46,7 @@ def problems(draw: st.DrawFn) -> tuple[Matrix, Matrix]:
 
 
 def clusters_of(X: Matrix, centroids: Matrix) -> list[list[Matrix]]:
-    """Records of every cluster that has some."""
+    """Return the records of every cluster that is not empty."""
     labels = metrics.assign(X, centroids)
     return [list(X[labels == label]) for label in np.unique(labels)]
 

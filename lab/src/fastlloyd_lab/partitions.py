@@ -176,7 +176,8 @@ def _unit_box(X: FloatArray) -> FloatArray:
     """Return the records moved to the middle of their range, and scaled to widths below 1.
 
     The factor is a power of two, so scaling rounds nothing. scikit-learn compares with absolute
-    tolerances, and computes distances from products. It therefore needs numbers near 1 around 0.
+    tolerances, and computes distances from products. It therefore needs numbers that are centred at
+    0, and not much larger or smaller than 1.
     """
     lower, upper = X.min(axis=0), X.max(axis=0)
     with np.errstate(over="ignore"):

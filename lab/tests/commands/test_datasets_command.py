@@ -1,4 +1,6 @@
-"""`fastlloyd datasets` from outside: what it lists, says of a set, fetches and refuses."""
+"""Tests of the command `fastlloyd datasets`: its lists, its descriptions of sets, downloads and
+refusals.
+"""
 
 import gzip
 import hashlib
@@ -18,8 +20,8 @@ from fastlloyd_lab.datasets import CATALOGUE, DataSet, homes, values_digest
 
 @pytest.fixture(autouse=True)
 def _sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with a set of one's own and an `iris` of other values; an empty cache; one family of
-    generated sets.
+    """Provide a folder with a user's own set and an `iris` with other values, an empty cache, and
+    one family of generated sets.
     """
     rows = ""
     for name, text in (("mine", b"1,2\n3,4\n"), ("iris", b"1,2\n")):

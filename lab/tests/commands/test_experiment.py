@@ -1,5 +1,5 @@
-"""Experiments from outside: rows are the same however many processes run them and whoever is killed
-meanwhile.
+"""Tests of the command `fastlloyd experiment run`. The rows do not depend on the number of
+processes, or on processes that are killed.
 """
 
 import json

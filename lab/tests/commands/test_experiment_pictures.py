@@ -1,5 +1,5 @@
-"""`fastlloyd experiment plot`, `table` and `report`: what they write, and that a refusal writes
-nothing.
+"""Tests of the commands `fastlloyd experiment plot`, `table` and `report`: their files, and that a
+refusal writes nothing.
 """
 
 import csv

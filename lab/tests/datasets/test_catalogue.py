@@ -1,5 +1,5 @@
-"""The catalogue says of every set what it is, and a digest says which values it consists of,
-whatever they came in.
+"""Tests of the catalogue of data sets, and of the digest that identifies the values of a set in any
+format.
 """
 
 import hashlib

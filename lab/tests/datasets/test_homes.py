@@ -1,5 +1,5 @@
-"""Fetching, from a server on this machine: a set arrives whole and with its values, or nothing is
-kept.
+"""Tests of downloads from a server on this machine. Either a set arrives whole and with its values,
+or nothing is kept.
 """
 
 import builtins
@@ -31,7 +31,7 @@ TINY = "0.1,-2,a\n3,1e-9,b\n5,6.5,b\n"
 
 @dataclass(frozen=True)
 class Server:
-    """Answers by path: (status, body, length that is claimed)."""
+    """Server whose answers are set by path: status, body, and stated length."""
 
     address: str
     answers: dict[str, tuple[int, bytes, int]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server of this test's own."""
+    """Return a server for this test alone."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -68,7 +68,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache of this test; no folder of sets, no proxies."""
+    """Return an empty cache for this test. No folder of sets and no proxies are set."""
     for name in ("FASTLLOYD_DATA", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "cache"
@@ -233,7 +233,7 @@ def test_the_cache_is_the_users_folder_for_caches(
 
 
 def as_its_home_has_it(values: npt.NDArray[np.float64], home: Home) -> bytes:
-    """What the home of a published set sends, as far as its records go."""
+    """Return the records in the format of a public file of their set."""
     if home.form is Form.IDX:
         n, side = len(values), round(values.shape[1] ** 0.5)
         return gzip.compress(
@@ -281,7 +281,7 @@ def test_the_published_sets_arrive_from_files_in_the_formats_of_their_homes(
 
 @pytest.fixture
 def published() -> Path:
-    """The folder of published sets, if whoever runs the tests has one."""
+    """Return the folder of the published sets. Skip the test if the folder is not set."""
     if not PUBLISHED:
         pytest.skip("FASTLLOYD_DATA is not set: the published data sets are not at hand")
     return Path(PUBLISHED)

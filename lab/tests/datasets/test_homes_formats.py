@@ -1,5 +1,5 @@
-"""Files of public homes: cells, classes, ids, missing cells and images are read; what is damaged is
-refused.
+"""Tests of the formats of public files: cells, classes, ids, missing cells and images are read, and
+damaged files are refused.
 """
 
 import gzip

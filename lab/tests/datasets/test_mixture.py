@@ -1,5 +1,5 @@
-"""Clusters have the asked separation, by their parameters and by their records. All draws are
-fixed.
+"""Tests that clusters have the requested separation, computed from their parameters and from their
+records. All draws are fixed.
 """
 
 import numpy as np
@@ -58,12 +58,12 @@ def test_shapes_are_those_of_the_eigenvalues_drawn_grown_but_never_shrunk() -> N
 
 
 def test_the_separation_measured_on_records_is_the_one_asked_for() -> None:
-    """Of n = 50,000 records per cluster the standard error is about 0.0013: widths wrong by 3 %
-    would be seen.
+    """With n = 50,000 records per cluster, the standard error is about 0.0013. So an error of 3 %
+    in the widths would be found.
 
-    With r = z (1 + J) / (1 - J) half the distance in deviations, the variance of its estimate is
-    (1/2 + r^2 / 4) / n, and dJ/dr = 2 z / (r + z)^2. Best directions found on records add less than
-    d / n.
+    Let r = z (1 + J) / (1 - J) be half the distance in standard deviations. The variance of its
+    estimate is (1/2 + r^2 / 4) / n, and dJ/dr = 2 z / (r + z)^2. The best directions are found on
+    records, which adds less than d / n.
     """
     asked, n, d = 0.21, 50_000, 5
     draws = draws_for("measured")

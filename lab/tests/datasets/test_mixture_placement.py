@@ -1,5 +1,5 @@
-"""Each cluster touches another and none overlap, as seen by the index, which is computed in another
-way.
+"""Tests that each ellipsoid touches another, and none overlap, by an index that is computed in
+another way.
 """
 
 import numpy as np

@@ -1,5 +1,5 @@
-"""The separation index: hand-worked cases, invariances, a certificate that the best direction is
-best.
+"""Tests of the separation index: cases computed by hand, invariances, and a proof for each case
+that the best direction is best.
 """
 
 import math
@@ -26,8 +26,8 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def clusters(seed: int, k: int = 2, d: int = 3) -> tuple[FloatArray, FloatArray]:
-    """Means (k, d) and positive definite covariances (k, d, d) of condition numbers up to some
-    hundreds.
+    """Return means (k, d) and positive definite covariances (k, d, d), with condition numbers up to
+    some hundreds.
     """
     rng = np.random.default_rng(seed)
     roots = rng.normal(size=(k, d, d))
@@ -38,8 +38,8 @@ def clusters(seed: int, k: int = 2, d: int = 3) -> tuple[FloatArray, FloatArray]
 def test_two_normal_laws_of_variance_one_have_the_indices_that_are_quoted_for_them(
     gap: float, expected: float
 ) -> None:
-    """Qiu and Joe's scale: distances of 4, 6 and 8 standard deviations are close, separated and
-    well separated.
+    """Qiu and Joe call distances of 4, 6 and 8 standard deviations close, separated and well
+    separated.
     """
     one = np.eye(1)
     assert separation(np.array([gap]), one, one) == pytest.approx(expected, abs=5e-7)
@@ -64,7 +64,9 @@ def test_of_proportional_covariances_the_best_direction_is_fishers() -> None:
 
 @given(SEEDS)
 def test_at_the_touching_radius_the_two_ellipsoids_share_a_point_and_a_tangent(seed: int) -> None:
-    """A certificate: where they share a tangent plane no other direction separates them more."""
+    """This proves that the direction is best: if the ellipsoids share a tangent plane, no other
+    direction separates the clusters more.
+    """
     (m1, m2), (s1, s2) = clusters(seed)
     a = best_direction(m2 - m1, s1, s2)
     radius = touching_radius(separation(m2 - m1, s1, s2))
@@ -84,8 +86,8 @@ def test_no_random_direction_separates_more_than_the_best(seed: int) -> None:
 
 @given(SEEDS)
 def test_the_separation_is_that_of_affine_geometry(seed: int) -> None:
-    """Shifts, scales, rotations, any invertible map, and which cluster is called first change
-    nothing.
+    """The separation does not change under shifts, scales, rotations and other invertible linear
+    maps, or if the two clusters are swapped.
     """
     (m1, m2), (s1, s2) = clusters(seed)
     expected = separation(m2 - m1, s1, s2)

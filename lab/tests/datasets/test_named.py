@@ -1,5 +1,5 @@
-"""Sets by name: which home answers, and that each name means one set; a folder's files are its
-manifest's, or refused.
+"""Tests of data sets by name: their sources, and that each name means one set. Files of the user's
+folder must agree with its manifest.
 """
 
 import csv
@@ -32,7 +32,9 @@ def one_record(name: str) -> Table:
 
 @pytest.fixture(autouse=True)
 def _no_home_but_those_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty cache, and generated sets of one record whose names begin with made- or g2-."""
+    """Provide an empty cache, and generated sets of one record whose names begin with made- or
+    g2-.
+    """
     monkeypatch.setattr(homes, "_cache_folder", lambda: tmp_path / "cache")
     generator = SimpleNamespace(
         is_generated=lambda name: name.startswith(("made-", "g2-")),
@@ -47,7 +49,9 @@ def _no_home_but_those_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder of two small sets; its manifest has columns the loader need not know."""
+    """Return a folder of two small sets. Its manifest has a column that the loader does not
+    need.
+    """
     rows = []
     for name, content, k in (("pairs", "0,1\n2,3\n4,5\n", 2), ("triples", "1,2,3\n4,5,6\n", 3)):
         packed = gzip.compress(content.encode(), mtime=0)

@@ -1,4 +1,6 @@
-"""Families: what a name means, always; sizes, outliers, order; nonsense refused in a sentence."""
+"""Tests of generated families: the meaning of a name, sizes, outliers, order, and the refusal of
+wrong names.
+"""
 
 import gzip
 import hashlib
@@ -58,10 +60,10 @@ def test_a_name_says_how_many_records_features_and_clusters_there_are(name: str)
     ],
 )
 def test_a_name_means_the_records_it_meant_when_this_was_written(name: str, digest: str) -> None:
-    """Words are exact on every machine, and rounding hides what is not.
+    """Random words are exact on every machine. Rounding removes the differences of linear algebra.
 
-    Before rounding, no cell of these is nearer than 9e-10 to where rounding turns; two kinds of
-    processors differ by 1e-14.
+    Before rounding, every cell of these sets is at least 9e-10 from the nearest number at which
+    rounding changes. Two kinds of processors differ by 1e-14.
     """
     table, labels = generate_labelled(name)
     assert hashlib.sha256(table.values.tobytes() + labels.tobytes()).hexdigest()[:16] == digest

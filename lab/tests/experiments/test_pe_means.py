@@ -1,6 +1,4 @@
-"""PE-means step by step, by hand where that can be done; what it costs, exactly; and a run of
-it.
-"""
+"""Tests of PE-means: single steps, by hand if possible, the exact privacy cost, and whole runs."""
 
 import math
 from collections.abc import Callable
@@ -49,7 +47,7 @@ def draws(number: int = 1) -> Draws:
 
 
 class Listening:
-    """Noise that keeps what it is asked for."""
+    """Source of noise that keeps a list of the requests."""
 
     private = False
 
@@ -74,7 +72,7 @@ def seeded(seed: int) -> Listening:
 
 
 def records(d: int = 2, n: int = 100, seed: int = 1) -> IntArray:
-    """Two groups of grid points, around -1/2 and 1/2."""
+    """Return two groups of grid points, around -1/2 and 1/2."""
     X = (
         np.random.default_rng(seed).normal(0, 0.05, (n, d))
         + np.where(np.arange(n) % 2, 0.5, -0.5)[:, None]
@@ -132,8 +130,8 @@ def test_a_budget_or_a_size_it_cannot_work_with_is_refused_before_anything_is_pa
 
 
 def releases(p: PEMeans) -> list[GaussianRelease]:
-    """All votes of a run, for the accountant. How many candidates a generation has changes nothing
-    of their cost.
+    """Return all votes of a run as releases for the accountant. Their cost does not depend on the
+    number of candidates.
     """
     sensitivity = p.question(p.n_clusters).sensitivity
     return (
@@ -230,8 +228,9 @@ def test_votes_are_weak_if_their_energy_is_less_than_that_of_the_noise_on_all() 
 
 
 def test_a_generation_by_hand() -> None:
-    """Records -60 (3), -40, 40, 60 (3); noise takes one vote from the middle, which then falls out;
-    means of 60, 60, 60, 40.
+    """Three records are at -60, one at -40, one at 40, and three at 60. Noise takes one vote from
+    the candidate in the middle, which is then left out. The centroids are the means of -60 (3), -40
+    and of 60 (3), 40.
     """
     p = plan(d=1, n=8, q=6)
     X = np.array([[-60]] * 3 + [[-40], [40]] + [[60]] * 3)
@@ -288,8 +287,8 @@ def test_a_mutant_is_a_hundredth_of_half_the_diagonal_times_a_levy_step_away() -
 
 @pytest.mark.parametrize("index", [1.0, 1.5, 1.75, 1.9])
 def test_levy_steps_have_the_tails_of_the_stable_law(index: float) -> None:
-    """Density far out, times |x|^(1 + index): of s u / |v|^(1 / index) by its mean over u; of the
-    stable law by its series.
+    """Both sides are the density far from 0, times |x|^(1 + index). For s u / |v|^(1 / index) it
+    follows from a mean over u, and for the stable law from its series.
     """
     s = pe_means.mantegna_deviation(index)
     moment = 2 ** (index / 2) * math.gamma((index + 1) / 2) / math.sqrt(math.pi)  # E |u|^index
@@ -313,8 +312,8 @@ def test_without_noise_two_groups_are_found() -> None:
 
 
 def test_weak_votes_halve_the_number_of_mutants_down_to_4() -> None:
-    """One vote, of 500 to 900, reaches the 400 records in each generation: less energy than that of
-    noise on 10 or more.
+    """In each generation, one candidate gets 500 to 900 votes, which reaches the 400 records. Its
+    square is less than the sum of squares of the noise on 10 candidates or more.
     """
     p = plan(epsilon=0.01, delta=1e-6, n=400)
     noise = Listening(lambda _, size: np.eye(1, size, dtype=np.int64)[0] * 500 * RECORD)

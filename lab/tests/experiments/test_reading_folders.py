@@ -1,4 +1,6 @@
-"""Folders that hold no results, or damaged ones: one sentence that says where and what to do."""
+"""Tests of folders without results, or with damaged results. Each is refused in one sentence that
+names the place and the remedy.
+"""
 
 import json
 import math

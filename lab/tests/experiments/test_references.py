@@ -1,4 +1,4 @@
-"""Names in specifications: braces, and objects of code."""
+"""Tests of names in specifications: braces, and references to objects of code."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""A folder of results, and the order of trials: nothing lost, nothing twice, nothing mixed."""
+"""Tests of folders of results and of the order of trials: no row is lost, repeated or mixed with
+rows of another experiment.
+"""
 
 import json
 import math

@@ -1,5 +1,5 @@
-"""A folder of results takes more methods, sets and epsilons, and nothing else of what it has is
-asked for in another way.
+"""Tests of folders of results to which methods, sets and epsilons are added. Trials whose other
+settings changed are refused.
 """
 
 import gzip

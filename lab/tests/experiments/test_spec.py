@@ -1,4 +1,6 @@
-"""Specifications: what they ask for, what they refuse, and what their digest covers."""
+"""Tests of specifications: the trials that they ask for, refused values, and the content that their
+digest covers.
+"""
 
 import math
 import signal
@@ -104,8 +106,8 @@ def test_the_seed_of_the_specification_changes_everything_that_is_drawn(folder: 
 
 
 def test_seeds_stay_what_they_were(folder: Path) -> None:
-    """Results on disk are gone on with: a trial must not change its seeds from one version to the
-    next unnoticed.
+    """A later version may continue results on disk. So the seeds of a trial must not change
+    unnoticed between versions.
     """
     trial = asked(folder, HEAD + GRID)[2]
     assert trial.key == '["sets.py:one", "fastlloyd", 0.1, {"alpha": 0.4}, 2, 0]'

@@ -1,6 +1,4 @@
-"""A trial: the product's four methods through it, its measures, and what becomes of one that
-fails.
-"""
+"""Tests of single trials: the product's four methods, the measures, and failures."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""Looks of lines: a method has one colour in every figure, told apart by everybody."""
+"""Tests of the style of lines. A method has one colour in every figure, and everybody can
+distinguish the colours.
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
@@ -80,7 +82,9 @@ VISIONS = {
 
 @pytest.mark.parametrize("vision", VISIONS)
 def test_colours_of_methods_are_told_apart_with_every_common_vision(vision: str) -> None:
-    """Ten units of CIELAB are a clear difference; all are fifteen or more apart."""
+    """A distance of ten units of CIELAB is a clear difference. All distances are more than
+    fifteen.
+    """
     colours = [*(look.colour for look in axes.LOOKS.values()), *axes._OTHERS]
     seen = [_lab(colour, VISIONS[vision]) for colour in colours]
     assert len(colours) == 9
@@ -107,7 +111,9 @@ def test_lines_differ_in_more_than_their_colour(tmp_path: Path) -> None:
 
 
 def test_lines_that_lie_on_each_other_are_all_seen(tmp_path: Path) -> None:
-    """Each next one has gaps or an open mark, through which those below it are seen."""
+    """A line on top of another has gaps or an open mark, through which the line below it is
+    visible.
+    """
     looks = axes.styles(_summaries(tmp_path, rows(SMALL_G2, METHODS, runs=1)))
     fast, naive = (
         next(look for variant, look in looks.items() if variant.method == name)

@@ -1,5 +1,5 @@
-"""Figures: every panel, line, label and number is there, looks the same everywhere, and is the same
-file every time.
+"""Tests of figures: every panel, line, label and number is drawn, has the same style in all
+figures, and gives the same file every time.
 """
 
 import json
@@ -333,7 +333,7 @@ def test_the_same_results_give_the_same_file(kind: str, tmp_path: Path) -> None:
 
 
 def _drawn_texts(drawing: Drawing) -> list["Text"]:
-    """All text that can be seen: without marks of axes beyond their ends."""
+    """Return all texts that are visible. Tick labels beyond the ends of an axis are left out."""
     texts = [
         *drawing.figure.texts,
         *(text for legend in drawing.figure.legends for text in legend.get_texts()),
@@ -363,7 +363,9 @@ def _assert_no_label_lies_on_another_or_beyond_the_edge(drawing: Drawing, least:
 
 
 def test_no_label_lies_on_another_or_beyond_the_edge(tmp_path: Path) -> None:
-    """Of titles, foot, legend, and labels of axes and panels, on a sheet with ten panels."""
+    """The test compares titles, notes, legend, and labels of axes and panels, on a sheet with ten
+    panels.
+    """
     made = [_only_nicv(row) for row in rows(REAL, [*METHODS, "somebody else's method"], runs=2)]
     made[0] = fail(made[0], "it broke")
     (drawing,) = _draw(tmp_path, made, "curves")
@@ -373,7 +375,9 @@ def test_no_label_lies_on_another_or_beyond_the_edge(tmp_path: Path) -> None:
 def test_no_label_of_heat_maps_with_two_rows_lies_on_another_or_beyond_the_edge(
     tmp_path: Path,
 ) -> None:
-    """What their rows are is written upwards, and longer than two rows of numbers are high."""
+    """The label of the vertical axis is written upwards. It is longer than two rows of numbers are
+    high.
+    """
     (drawing,) = _draw(tmp_path, rows(SMALL_SYNTH, ["sulloyd", "fastlloyd"], runs=3), "heatmaps")
     _assert_no_label_lies_on_another_or_beyond_the_edge(drawing, least=20)
 

@@ -1,4 +1,6 @@
-"""The report: one page that parses, needs nothing else, and lets no name be markup."""
+"""Tests of the report: it is one page that can be parsed, needs no other file, and does not treat
+names as markup.
+"""
 
 import re
 from html.parser import HTMLParser
@@ -17,7 +19,9 @@ VOID = {"meta", "img"}
 
 
 class Page(HTMLParser):
-    """Elements that are open, and what was seen."""
+    """Parser of a page, with the elements that are still open, and all elements and texts so
+    far.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)

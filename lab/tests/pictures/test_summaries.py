@@ -1,5 +1,5 @@
-"""Means, intervals, areas and ratios, against numbers worked out by hand and against other routes
-to them.
+"""Tests of means, intervals, areas and ratios, against numbers computed by hand and in other
+ways.
 """
 
 import math
@@ -34,8 +34,8 @@ def _summaries(*made: Row) -> Summaries:
 
 
 def test_mean_median_and_interval_are_those_worked_out_by_hand() -> None:
-    """1, 2, 3, 6: mean 3, squared deviations 4 + 1 + 0 + 9 = 14, standard error sqrt(14/3)/2 =
-    1.0801.
+    """The values 1, 2, 3, 6 have the mean 3. The squared deviations are 4 + 1 + 0 + 9 = 14, so the
+    standard error is sqrt(14/3)/2 = 1.0801.
     """
     summary = Sample(by_run=dict(enumerate([1.0, 2.0, 3.0, 6.0]))).summary()
     assert (summary.n, summary.mean, summary.median) == (4, 3.0, 2.5)
@@ -53,7 +53,9 @@ def test_one_value_has_no_interval_and_none_has_no_mean() -> None:
 
 
 def test_the_area_is_that_of_trapezoids() -> None:
-    """Between 0.1, 0.25 and 1 with values 4, 2 and 1: 3 * 0.15 + 1.5 * 0.75 = 1.575."""
+    """The points 0.1, 0.25 and 1 have the values 4, 2 and 1, so the area is 3 * 0.15 + 1.5 * 0.75 =
+    1.575.
+    """
     assert area([0.1, 0.25, 1.0], [4.0, 2.0, 1.0]) == pytest.approx(1.575)
 
 
@@ -68,8 +70,8 @@ def test_the_area_under_a_line_is_exact_wherever_it_is_cut(
 
 
 def test_a_ratio_and_its_interval_are_those_worked_out_by_hand() -> None:
-    """a = 1, 3 and b = 2, 4: r = 2/3, a - r b = -1/3, 1/3, deviation sqrt(2)/3, over sqrt(2) * 3
-    and times t(1) = 12.706.
+    """With a = 1, 3 and b = 2, 4, the ratio is r = 2/3, and a - r b = -1/3, 1/3. Their standard
+    deviation is sqrt(2)/3. It is divided by sqrt(2) * 3, and multiplied by t(1) = 12.706.
     """
     ratio = relative(Sample(by_run={0: 1.0, 1: 3.0}), Sample(by_run={1: 4.0, 0: 2.0}))
     assert ratio.mean == pytest.approx(2 / 3)
@@ -98,11 +100,12 @@ def test_the_interval_of_a_ratio_to_a_constant_is_the_interval_over_the_constant
 
 
 def test_each_mean_of_a_ratio_is_over_all_runs_there_are() -> None:
-    """A few runs of a method are not divided by as few of a reference whose runs differ much.
+    """If the runs of a reference vary much, its mean is taken over all its runs, even if the method
+    has only a few runs.
 
-    a = 1, 9, 2 and b = 2, 4, 6, 8, the last two in runs of its own: r = 4/5. By hand, the errors of
-    the five runs are -3/3 + 3/4 r, 5/3, -2/3 + r/4, -r/4 and -3/4 r, their squares add up to s, and
-    the half width is t(2) sqrt(3 s / 2) / 5.
+    The values are a = 1, 9, 2 and b = 2, 4, 6, 8. The last two runs of b have no partner. So r =
+    4/5. By hand, the errors of the five runs are -3/3 + 3/4 r, 5/3, -2/3 + r/4, -r/4 and -3/4 r.
+    Let s be the sum of their squares. The half width is t(2) sqrt(3 s / 2) / 5.
     """
     ratio = relative(
         Sample(by_run={0: 1.0, 7: 9.0, 1: 2.0}), Sample(by_run={0: 2.0, 1: 4.0, 2: 6.0, 3: 8.0})
@@ -115,7 +118,9 @@ def test_each_mean_of_a_ratio_is_over_all_runs_there_are() -> None:
 
 
 def test_a_run_that_one_side_lost_counts_for_neither() -> None:
-    """The lost runs are the hard ones: without this the same method would seem to beat itself."""
+    """The lost runs are the hard ones. If the other side kept them, a method would seem to be
+    better than itself.
+    """
     whole = Sample(by_run={0: 1.0, 1: 2.0, 2: 30.0, 3: 40.0})
     rest = Sample(by_run={0: 1.0, 1: 2.0}, n_failed=1, n_infinite=1, lost=frozenset({2, 3}))
     for ratio in (relative(rest, whole), relative(whole, rest)):
@@ -148,7 +153,7 @@ def test_a_ratio_of_which_one_side_has_no_run_or_one_has_no_value_or_no_interval
 def test_fewer_runs_of_a_method_make_its_interval_no_narrower_than_the_variances_say(
     factor: float, few: int, many: int, seed: int
 ) -> None:
-    """Without runs in common the interval is that of two independent means."""
+    """Without common runs, the interval is that of two independent means."""
     rng = np.random.default_rng(seed)
     a, b = rng.uniform(1, 2, few) * factor, rng.uniform(1, 2, many)
     ratio = relative(

@@ -1,4 +1,4 @@
-"""Many sets as one."""
+"""Tests of the mean of many sets as one set."""
 
 from pathlib import Path
 

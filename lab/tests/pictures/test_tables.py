@@ -1,4 +1,4 @@
-"""Tables of summaries: numbers as people and machines read them, and which method is best."""
+"""Tests of tables: numbers for people and for programs, and the choice of the best method."""
 
 import csv
 import io

@@ -1,5 +1,5 @@
-"""The ablation of MomentLloyd: each part that is left out matters somewhere, and is back
-afterwards.
+"""Tests of the study of parts of MomentLloyd. Leaving out a part changes some result, and the part
+is restored afterwards.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What the studies share with the product and its pages."""
+"""Tests that studies agree with the product and with its pages."""
 
 import numpy as np
 
@@ -15,8 +15,8 @@ def test_the_table_of_the_forecast_is_that_of_the_code() -> None:
 
 
 def test_the_study_takes_centres_and_means_of_the_records_that_are_nearest() -> None:
-    """Records at 1, 3 and 20 from a centroid with R 4, and one at another: 20 counts as 4, or is
-    left out.
+    """Records are at 1, 3 and 20 from a centroid with R = 4, and one is at another centroid. The
+    distance 20 counts as 4, or the record is left out.
     """
     grid, centroids = np.array([[1], [3], [20], [1000]]), np.array([[0], [1000], [-1000]])
     radius, units, labels = np.array([8.0]), np.array([2.0]), np.array([0, 0, 0, 1])
@@ -29,7 +29,9 @@ def test_the_study_takes_centres_and_means_of_the_records_that_are_nearest() -> 
 
 
 def test_the_study_of_sentences_counts_what_is_false_of_exact_centres() -> None:
-    """The claims of a run are true of its own centres, and false once the centres change places."""
+    """The claims of a run are true for its own centres. They become false if the centres are
+    swapped.
+    """
     run = coverage.run_of(CASES[8], 0, "test")
     page = sentences.page_of(run)
     assert (page.claims > 0, page.false, page.false_superlatives) == (True, 0, 0)

@@ -1,5 +1,5 @@
-"""The synthetic groups on which MomentLloyd is tried: every set follows from its name, and lies
-within its bounds.
+"""Tests of the synthetic groups for MomentLloyd. Every set follows from its name, and its records
+are within its bounds.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Folders of results with made-up numbers, as an experiment would leave them."""
+"""Folders of results with invented numbers, in the form in which an experiment leaves them."""
 
 import json
 import math
@@ -47,7 +47,7 @@ def rows(
     runs: int = 5,
     seed: int = 0,
 ) -> list[Cells]:
-    """A row for each trial, with errors that fall with epsilon and grow with d and k."""
+    """Return a row for each trial. Its errors fall with epsilon, and grow with d and k."""
     rng = np.random.default_rng(seed)
     made = []
     for (name, (n, d, k)), method in product(sets.items(), methods):
@@ -86,8 +86,8 @@ def _row(
 def swept(
     sets: dict[str, tuple[int, int, int]], *, runs: int = 5, others: Sequence[str] = ()
 ) -> list[Cells]:
-    """FastLloyd over alpha, radius, postprocessing and clipping at one epsilon, beside GLloyd and
-    others.
+    """Return rows of FastLloyd with all combinations of alpha, radius, postprocessing and clipping
+    at one epsilon. Also return rows of GLloyd, and of the methods in `others`.
     """
     made = []
     for options in product(
@@ -114,7 +114,7 @@ def _with_options(row: Cells, *values: object) -> Cells:
 
 
 def fail(row: Cells, sentence: str) -> Cells:
-    """The row of a trial that failed."""
+    """Return the row as that of a trial that failed."""
     empty: Cells = dict.fromkeys((*MEASURES, "n_iterations", "seconds"))
     return row | empty | {"status": "failed", "error": sentence}
 
@@ -126,7 +126,7 @@ def write(
     title: str = "Made-up results",
     figures: Sequence[str] = ("curves",),
 ) -> Path:
-    """The folder of an experiment."""
+    """Write the folder of an experiment with these rows, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     listed = list(made)
     (folder / "spec.toml").write_text(
@@ -144,7 +144,7 @@ def write(
 
 
 def _finite(row: Cells) -> Cells:
-    """Strict JSON has no infinity: it is text there."""
+    """Return the row with infinite numbers as text, because JSON has none."""
     return {
         name: str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
         for name, cell in row.items()

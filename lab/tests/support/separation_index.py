@@ -1,21 +1,21 @@
-"""How far apart clusters are: the separation index of Qiu and Joe.
+"""Separation index of Qiu and Joe, a measure of the distance between clusters.
 
 Project two clusters with means m1, m2 and covariances S1, S2 onto a direction a, and cut alpha/2
-off each tail of each projection. What lies between the inner ends, divided by what lies between the
-outer ends, is the separation along a:
+off each tail of each projection. The separation along a is the distance between the inner ends,
+divided by the distance between the outer ends:
 
     J(a) = (a'(m2 - m1) - z (s1 + s2)) / (a'(m2 - m1) + z (s1 + s2)),   si = sqrt(a'Si a),  z =
     z_(alpha/2),  alpha = 0.05.
 
-It is 0 where the cut projections touch, negative where they overlap, and at most 1. The separation
-of two clusters is the largest J(a). Read in space rather than along a line: it is J if and only if
-the ellipsoids around m1 and m2 whose Mahalanobis radius is z (1 + J) / (1 - J) just touch.
+J(a) is 0 if the cut projections touch, negative if they overlap, and at most 1. The separation of
+two clusters is the largest J(a). It equals J if and only if the ellipsoids around m1 and m2 with
+the Mahalanobis radius z (1 + J) / (1 - J) just touch.
 
 Sources: W. Qiu and H. Joe, "Separation index and partial membership for clustering", Computational
 Statistics and Data Analysis 50 (2006) 585-603. The best direction is that of T. W. Anderson and R.
 R. Bahadur, "Classification into two multivariate normal distributions with different covariance
-matrices", Annals of Mathematical Statistics 33 (1962) 420-431. All of this is exact on the records
-it is given, and not private.
+matrices", Annals of Mathematical Statistics 33 (1962) 420-431. All functions compute exact numbers
+from the records, without privacy.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from fastlloyd_lab.datasets.mixture import Z
 def separation_along(
     direction: FloatArray, difference: FloatArray, first: FloatArray, second: FloatArray
 ) -> float:
-    """Separation in [-1, 1] of two clusters along a direction that is not zero; its sign does not
-    matter.
+    """Return the separation of two clusters along a direction, in [-1, 1].
 
-    difference : m2 - m1, (d,); first, second : their covariances, (d, d), positive definite.
+    direction : vector (d,) that is not zero. Its sign does not matter.
+    difference : m2 - m1, (d,).
+    first, second : covariances of the clusters, (d, d), positive definite.
     """
     gap = abs(float(direction @ difference))
     widths = Z * (
@@ -46,12 +47,13 @@ def separation_along(
 
 
 def best_direction(difference: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
-    """Direction (d,) along which two clusters are separated most.
+    """Return the direction (d,) along which two clusters are separated most.
 
-    It is a = (c S1 + (1 - c) S2)^-1 (m2 - m1) for the one c in (0, 1) with c s1(a) = (1 - c) s2(a):
-    the left side grows with c, the right side falls. The separation is stationary in a, so that an
-    error e of c costs of the order of e^2. Raises DataError if a covariance is not positive
-    definite.
+    It is a = (c S1 + (1 - c) S2)^-1 (m2 - m1) for the only c in (0, 1) with c s1(a) = (1 - c)
+    s2(a). The left side grows with c, and the right side falls. The separation is stationary at
+    `a`, so an error e of c changes it only by the order of e^2.
+
+    Raises DataError if a covariance is not positive definite.
     """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
     from scipy.optimize import brentq
@@ -75,9 +77,10 @@ def best_direction(difference: FloatArray, first: FloatArray, second: FloatArray
 
 
 def separation(difference: FloatArray, first: FloatArray, second: FloatArray) -> float:
-    """Separation in [-1, 1) of two clusters along the best direction; -1 where their means agree.
+    """Return the separation of two clusters along the best direction, in [-1, 1). It is -1 if their
+    means are equal.
 
-    Arguments and errors as for `separation_along` and `best_direction`.
+    Parameters and errors are those of `separation_along` and `best_direction`.
     """
     if not difference.any():
         return -1.0
@@ -85,9 +88,11 @@ def separation(difference: FloatArray, first: FloatArray, second: FloatArray) ->
 
 
 def separations(means: FloatArray, covariances: FloatArray) -> FloatArray:
-    """Separations (k, k) of all pairs; 1 on the diagonal, as a cluster is no neighbour of its own.
+    """Return the separations of all pairs, (k, k). The diagonal is 1, because a cluster is not its
+    own neighbour.
 
-    means : (k, d); covariances : (k, d, d), positive definite.
+    means : (k, d).
+    covariances : (k, d, d), positive definite.
     """
     k = len(means)
     matrix = np.ones((k, k))
@@ -100,19 +105,22 @@ def separations(means: FloatArray, covariances: FloatArray) -> FloatArray:
 
 
 def nearest_separations(means: FloatArray, covariances: FloatArray) -> FloatArray:
-    """Separation (k,) of each cluster from its nearest neighbour: the one from which it is
-    separated least.
+    """Return the separation of each cluster from its nearest neighbour, (k,). The nearest neighbour
+    is the cluster from which it is separated least.
     """
     nearest: FloatArray = separations(means, covariances).min(axis=1)
     return nearest
 
 
 def sample_separations(records: FloatArray, labels: npt.NDArray[np.int64]) -> FloatArray:
-    """Separation (k,) of each cluster of records from its nearest neighbour, by their sample means
-    and covariances.
+    """Return the separation of each cluster of records from its nearest neighbour, (k,), by the
+    means and covariances of the records.
 
-    records : (n, d); labels : (n,), cluster 0, ..., k - 1 of each record, negative for records of
-    none. Raises DataError if there are fewer than two clusters, or one has not more records than
+    records : (n, d).
+    labels : cluster of each record, from 0 to k - 1, (n,), or a negative number for a record
+        without a cluster.
+
+    Raises DataError if there are fewer than two clusters, or if a cluster has not more records than
     there are features.
     """
     d = records.shape[1]

@@ -152,8 +152,8 @@ def fetch(entry: DataSet) -> Path:
     """Download a set from one of its public files (`Home`) into the cache, and return the path of
     the cached file.
 
-    An earlier file is replaced. The public files are tried in their order. Raises DataError, with
-    the fault of each of them, if none has the set. The cache then stays as it was.
+    An earlier file is replaced. The public files are tried in their order. If none has the set,
+    raises DataError with the fault of each public file. The cache then stays as it was.
     """
     get = _downloader()
     wrong = []

@@ -46,7 +46,7 @@ class Measure(Quantity):
     """Quantity that is computed from a problem and centroids (k, d) in its scaled units.
 
     prepare : function that computes the part that is the same for all trials of a problem. Its time
-        counts for no trial.
+        is not added to the time of any trial.
     """
 
     compute: Callable[[Problem, FloatArray], float]

@@ -7,11 +7,11 @@ without the paper and its code. It uses the queries of `fastlloyd.mechanisms.que
 
 1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (for epsilon > 1: 4 epsilon sqrt(d)),
    sigma = sqrt(T) / mu. The first (L + 1) k candidates come from sphere packing, without the data.
-2. Every record votes for its nearest candidate: h = votes + N(0, sigma^2). 3. Keep the largest h
-that together reach the public N. The others become 0. 4. If the sum of h^2 is below (number of
-candidates) sigma^2, halve L, down to 4. 5. C = weighted k-means of the candidates, the best of 10
-starts. 6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta)
-with
+2. Every record votes for its nearest candidate: h = votes + N(0, sigma^2).
+3. Keep the largest h that together reach the public N. The others become 0.
+4. If the sum of h^2 is below (number of candidates) sigma^2, halve L, down to 4.
+5. C = weighted k-means of the candidates, the best of 10 starts.
+6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with
    u ~ N(0, s_u^2), v ~ N(0, 1), moved back into the domain. The C of generation T is the result.
 
 Guarantee with fresh noise: (epsilon, delta), for one record added or removed. One record changes
@@ -150,10 +150,10 @@ def voted(
     noise: NoiseSource,
     draws: Draws,
 ) -> tuple[FloatArray, int]:
-    """Hold the votes of one generation. Return the centroids C that follow, and the number L of
-    mutants.
+    """Take the votes of one generation. Return the centroids C that follow from the votes, and the
+    number L of mutants for the next generation.
 
-    Only this function reads records. It costs 1 / sigma^2 of mu^2.
+    Only this function reads records. Its privacy cost, as a part of mu^2, is 1 / sigma^2.
     """
     h = noisy_votes(plan, candidates, X, noise)
     weights = largest(h, plan.n_records)

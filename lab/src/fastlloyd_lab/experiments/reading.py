@@ -114,7 +114,8 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
 
     where : place of the line in messages, such as "line 2 of FILE".
 
-    Raises DataError if a cell cannot be in its column. The message names the place and the column.
+    Raises DataError if a cell is not a valid value of its column. The message names the place and
+    the column.
     """
     failed = cells.get("status") == FAILED
     options, measures = split(tuple(cells))

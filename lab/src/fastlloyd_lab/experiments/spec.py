@@ -258,8 +258,8 @@ def _quickened(spec: Spec) -> Spec:
 
 
 def _checked(spec: Spec) -> Spec:
-    """Raise PlanError or DataError for a name that means nothing, or a value that no method
-    accepts.
+    """Return the specification after a check. Raises PlanError or DataError for a name without a
+    meaning, or a value that no method accepts.
     """
     check_figures(spec.figures)
     for settings in (spec, *spec.grid):

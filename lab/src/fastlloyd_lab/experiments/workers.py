@@ -177,8 +177,8 @@ class Pool:
         worker.process.join()
 
     def _bury(self, worker: _Worker) -> Iterator[Report]:
-        """Handle the death of a process. Its trials go to other processes. If two processes have
-        died at the same trial, this trial fails.
+        """Handle the death of a process: pass its trials to other processes. If two processes have
+        died at the same trial, yield a report that this trial failed.
         """
         self._dismiss(worker)
         if not worker.ready:
@@ -201,8 +201,8 @@ class Pool:
             self._start()
 
     def _give_up(self, suspect: Trial, why: str) -> Iterator[Report]:
-        """Fail the trial `suspect`, for the reason `why`. If no trial of its data set has ever
-        ended, fail all trials of the set.
+        """Yield a report that the trial `suspect` failed for the reason `why`. If no trial of its
+        data set has ever ended, also yield such a report for all other trials of the set.
         """
         kept = []
         for trial in self._schedule.drop(suspect.dataset):

@@ -56,7 +56,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Row of the table.
+    """Row of the table of overheads: the cost of an iteration.
 
     runtime_ms, n_bytes : (value, low, high), or None if unknown.
     """

@@ -145,8 +145,8 @@ def area_table(summaries: Summaries, measure: str) -> Table:
 def _best(
     summaries: Summaries, measure: str, found: Sequence[tuple[Variant, Summary]]
 ) -> Variant | None:
-    """Return the private method with the best mean. Return none if there is only one such method,
-    or if it is not defined which values are better.
+    """Return the private method with the best mean. Return None if there is only one private
+    method, or if it is not defined which values are better.
 
     Only methods with the most runs are compared. Otherwise a method could win because its failures
     are left out.
