@@ -123,7 +123,10 @@ class Question:
         return self.loss(best.cluster_centers_ * width + low)
 
     def loss(self, centroids: FloatArray) -> float:
-        """Return the NICV of centroids in original units."""
+        """Return the NICV.
+
+        centroids : centroids in original units, (k, d).
+        """
         middle, half = (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
         return float(nicv((self.X - middle) / half, (centroids - middle) / half))
 

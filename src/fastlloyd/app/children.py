@@ -220,8 +220,8 @@ class ChildRuns:
         return [name for _, name in sorted(found, reverse=True)]
 
     def look(self, name: str) -> RunLook:
-        """Return the current state of a run. Raises StateError if there is none, or if its files
-        cannot be used.
+        """Return the current state of a run. Raises StateError if there is no such run, or if its
+        files cannot be used.
         """
         if name in self._ended:
             return self._ended[name]

@@ -102,7 +102,7 @@ class Door:
     @property
     def is_fresh(self) -> bool:
         """Return whether the session entered a code so recently that budget may be spent without
-        another one.
+        another code.
         """
         return not self._was_idle and self._clock() - self.used < IDLE_SECONDS
 
@@ -207,7 +207,9 @@ def _headers(scope: Scope) -> tuple[dict[str, str], bool]:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Return a function that receives a body as `receive` does, up to the limit."""
+    """Return a function that receives a body as `receive` does. It ends the connection if the body
+    is larger than `MAX_BODY` bytes.
+    """
     left = MAX_BODY
 
     async def limited() -> Any:

@@ -102,7 +102,9 @@ def _planned(run: Run) -> str:
 
 
 def _command(run: Run) -> str | None:
-    """Return the command or estimator of a run, or None if a ledger took it over from a store."""
+    """Return the command or estimator of a run, or None if the ledger took the run over from a
+    store.
+    """
     if run.noted is not None:
         return run.noted.command
     return run.reserved.client if run.reserved is not None and run.is_charged_whole else None

@@ -67,12 +67,12 @@ def is_there(file: Path | None) -> bool:
 
 
 def total_of(file: Path | None, digest: bytes) -> LedgerTotal | None:
-    """Return the total of the data set on which a ledger counts the run with this digest, or None
-    if no data set, or more than one, has such a run.
+    """Return the total of the data set to which the run with this digest is charged in a ledger.
+    Return None unless exactly one data set has such a run.
 
     file : ledger, or None for the user's own ledger, if there is one.
 
-    Raises StateError for a store, which does not count what was done without it.
+    Raises StateError if `file` is a store. A store contains the runs of one identity only.
     """
     if file is None and not is_there(None):
         return None

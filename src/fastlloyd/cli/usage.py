@@ -85,7 +85,7 @@ class Command(TyperCommand):
         formatter.write(help_text(self, ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Call the command. If a function must run before it, call that first."""
+        """Call the command. If a function must run before the command, call the function first."""
         if (before := ctx.meta.get(BEFORE)) is not None:
             before()
         return super().invoke(ctx)

@@ -73,8 +73,8 @@ class BudgetAccount(NamedTuple):
     purpose : purpose of the runs in words, for the owner of the ledger, or "".
     files : facts about the files of the records, by which the ledger recognises them later, or
         None.
-    run_id : id of the next run in the ledger, 16 bytes, or None for a new one. The ledger refuses
-        an id that it has.
+    run_id : id of the next run in the ledger, 16 bytes, or None for a new id. The ledger refuses an
+        id that it already contains.
     """
 
     dataset: DataSet
@@ -87,7 +87,7 @@ class BudgetAccount(NamedTuple):
 
     def opened(self, watch: Watch) -> "BudgetAccount":
         """Add the data set to the ledger if it is new. Return an account that is bound to this
-        ledger. In it, the data set is no longer new.
+        ledger. In this account the data set is no longer new.
 
         watch : function that receives the notes of the ledger.
 

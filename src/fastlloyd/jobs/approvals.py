@@ -33,12 +33,13 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def approvals_path(store: Path) -> Path:
-    """Return the path of the approvals beside a store."""
+    """Return the path of the file of approvals beside a store."""
     return store.with_suffix(ENDING)
 
 
 def note_approval(approval: Approval, plan: Plan, dataset: str, store: Path) -> None:
-    """Add an approval to the file beside a store, mode 0600, unless it is the last one there.
+    """Add an approval to the file beside a store (mode 0600), unless the last line of the file is
+    the same approval.
 
     Raises OutputError if the file cannot be written.
     """

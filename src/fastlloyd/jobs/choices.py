@@ -63,10 +63,11 @@ class BoundsText(NamedTuple):
 
 
 class RecipeFeatures(NamedTuple):
-    """Features of a recipe, each with its bounds, its weight, and the way from a cell to a number.
+    """Features of a recipe, each with its bounds, its weight, and the rule that turns a cell into a
+    number.
 
-    searched : keys of the features whose bounds are still to be found. Their stated bounds are a
-        range that contains them.
+    searched : keys of the features whose bounds are still to be found. The bounds that the recipe
+        states for such a feature are only a range.
     """
 
     features: tuple[Feature, ...]
@@ -96,7 +97,7 @@ class GuaranteeChoices:
         FROM_DATA.
     neighboring_relation : name of the neighbouring relation.
     n_expected : expected number of records, or None.
-    public_seed : seed of the first centroids, as a text for `seed_of`, or None for a new one.
+    public_seed : seed of the first centroids, as a text for `seed_of`, or None for a new seed.
     persons : unit of protection, or None for single records.
     """
 

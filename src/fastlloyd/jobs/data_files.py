@@ -1,4 +1,4 @@
-"""Facts of the files that hold the records of a job, for the ledger of their owner."""
+"""Facts about the files of the records of a job, for the ledger of the records' owner."""
 
 import os
 import re

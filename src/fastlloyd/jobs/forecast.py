@@ -20,7 +20,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     verdict : effect of the noise on a typical cluster.
     bar : median of the error bars in simulated runs. Infinite if hardly any interval would be
         reliable.
-    bar_low, bar_high : bounds of the error bar in 80 % of the simulated runs.
+    bar_low, bar_high : ends of the range that contains the error bar in 80 % of the simulated runs.
     size : expected number of records or persons in a typical cluster, n_expected / n_clusters.
     count_noise : standard deviation of a count in the last round, in records or persons.
     sum_noise : standard deviation of one coordinate of a sum in the last round, in units of half

@@ -67,8 +67,8 @@ def place_of_store(name: str, key: Path, path: Path | None) -> Path:
     """Return the path of an identity's store: `path`, or else a file next to the identity's file
     `key`.
 
-    Links to `key` are resolved. Otherwise one identity could have two ledgers, each without the
-    runs of the other.
+    Symbolic links in `key` are resolved. Otherwise one identity could have two stores, each without
+    the runs of the other.
     """
     return key.resolve().with_name(f"{name}.store") if path is None else store_path(path)
 

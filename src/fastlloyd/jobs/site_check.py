@@ -43,7 +43,8 @@ class SiteCheck:
     is_offline : whether to make no connection.
     lock : file of locked versions.
     read_plan : function that reads the plan in a file.
-    unlocked : function that returns the private identity, for a connection like that of a run.
+    unlocked : function that returns the private identity in a file. The check connects to the
+        server as a run does.
     """
 
     ledger: Path

@@ -318,8 +318,8 @@ class TableSource:
         """Raise DataError if a replaced record could change how a text file is split into cells.
 
         If one record is added or removed, the file is read in the same way, or is refused. If one
-        record is replaced, the file could be read in another way, unless the separator is stated or
-        the header settles it.
+        record is replaced, the file could be read in another way. This cannot happen if the
+        separator is stated, or follows from the header.
         """
         if relation is NeighboringRelation.REPLACE_ONE and not self._has_fixed_separator:
             raise DataError(

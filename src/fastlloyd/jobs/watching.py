@@ -97,7 +97,7 @@ class BudgetCharged(Event, frozen=True, kw_only=True):
 
 
 class BoundsFound(Event, frozen=True, kw_only=True):
-    """Event: the first stage has found bounds. Its guarantee covers them."""
+    """Event: the first stage has found bounds. The guarantee of this stage covers the bounds."""
 
     mechanism: BoundsMechanism
     bounds: FoundBounds

@@ -43,9 +43,10 @@ def coalitions(plan: Plan) -> list[Row]:
 def _behind_a_group_key(plan: Plan) -> list[Row]:
     """Return each coalition with the epsilon against it, for client-noise with group masks.
 
-    Let M be the number of clients and D the number of dropouts. s clients that pool leave M - D - s
-    shares of noise unknown, so mu grows by sqrt(h / (M - D - s)). The server together with any
-    client opens every upload, which only one share protects: mu sqrt(h).
+    Let M be the number of clients and D the number of dropouts. If s clients pool what they see, M
+    - D - s shares of noise are unknown to them, so mu is multiplied by sqrt(h / (M - D - s)). The
+    server together with any client can read every upload, which is protected by only one share.
+    Their mu is mu sqrt(h).
     """
     mu_squared, h = plan.mechanism.accountant().mu_squared, plan.n_shares
 
@@ -63,9 +64,10 @@ def _behind_a_group_key(plan: Plan) -> list[Row]:
 def _behind_keys_of_pairs(plan: Plan) -> list[Row]:
     """Return each coalition with the epsilon against it, for client-noise with pairwise masks.
 
-    n clients take part, and the guarantee counts on n - t of their shares. s clients that pool
-    leave n - s shares unknown, so mu grows by sqrt((n - t) / (n - s)), with or without the server.
-    The worst n is the largest possible n for s < t, and the smallest for s > t.
+    n clients take part, and the guarantee counts on n - t of their shares. If s clients pool what
+    they see, n - s shares are unknown to them, so mu is multiplied by sqrt((n - t) / (n - s)), with
+    or without the server. The worst n is the largest possible n for s < t, and the smallest for s >
+    t.
     """
     mu_squared, t = plan.mechanism.accountant().mu_squared, plan.max_colluding
     least, most = plan.min_present, plan.n_clients

@@ -1,9 +1,9 @@
 """Pictures of a result: centroids, and the errors that noise causes.
 
-A result of one or two features is a map. A result of more features has a panel for each feature, in
-the units of the feature, with all clusters. The choice and order of panels follow from noisy
-centroids and their errors, never from records. matplotlib is imported when a picture is drawn. Each
-picture has a canvas of its own, so no window and no global state is needed.
+A result with one or two features is drawn as a map. A result with more features has a panel for
+each feature, in the units of the feature, with all clusters. The choice and order of panels follow
+from noisy centroids and their errors, never from records. matplotlib is imported when a picture is
+drawn. Each picture has a canvas of its own, so no window and no global state is needed.
 """
 
 import math

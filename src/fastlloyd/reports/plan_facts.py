@@ -202,8 +202,8 @@ def cap(m: AnyRun) -> Fact:
 def noise_factor(plan: Plan, n_included: int | None = None) -> float:
     """Return the ratio of the noise in a sum of n clients to the noise that the guarantee needs.
 
-    The ratio is sqrt(n / h), of standard deviations. h is the number of shares of noise that the
-    guarantee counts on.
+    The noise is measured by its standard deviation. The ratio is sqrt(n / h), if the guarantee
+    counts on h shares of noise.
 
     plan : plan of the run.
     n_included : number n of clients in the sum, or None for all clients of the plan.

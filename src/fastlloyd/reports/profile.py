@@ -81,15 +81,17 @@ class Centres(NamedTuple):
 class Profile(NamedTuple):
     """Statements that the noise allows, and the numbers behind them.
 
-    z : half width of each interval, in deviations.
-    n_intervals : number of intervals that hold together.
-    together : mean of the settled centres, float64 (n_features,), and its deviations.
+    z : half width of each interval, in standard deviations.
+    n_intervals : number of intervals that are valid at the same time.
+    together, together_errors : mean of the settled centres, and its standard deviations, float64
+        (n_features,) each.
     sides : 1 if the centre is higher than the mean, -1 if it is lower, 0 for no statement, int64
         (n_clusters, n_features).
     reaches : half widths of the intervals of contrasts, float64 (n_clusters, n_features).
     contrasts : float64 (n_clusters, n_features), 0 for clusters that are not settled.
     claims : for each cluster, the statements that describe it, the clearest first.
-    by_importance : indexes of the features, by how much the clusters differ, int64 (n_features,).
+    by_importance : indexes of the features, int64 (n_features,). The feature in which the clusters
+        differ most is the first.
     """
 
     z: float
@@ -196,7 +198,8 @@ def _claims(
 def by_importance(
     values: FloatArray, errors: FloatArray, counts: FloatArray, half_widths: FloatArray
 ) -> IntArray:
-    """Return the indexes of the features, by how much the clusters differ, int64 (n_features,).
+    """Return the indexes of the features, int64 (n_features,), the feature in which the clusters
+    differ most first.
 
     The score of a feature starts with the spread of its centroids, weighted by noisy counts. The
     part that standard errors explain is subtracted. The rest is divided by the squared half range

@@ -13,8 +13,8 @@ from fastlloyd.records.recipe.feature import Feature
 def of_recipe(features: Iterable[Feature] | None, searched: Container[str] = ()) -> list[Facts]:
     """Return a group of facts for each feature, or an empty list without a recipe.
 
-    searched : keys of the features whose bounds are still to be found. Their stated bounds are a
-        range that contains them.
+    searched : keys of the features whose bounds are still to be found. The bounds that the recipe
+        states for such a feature are only a range.
     """
     return [tuple(_of_feature(feature, feature.key in searched)) for feature in features or ()]
 

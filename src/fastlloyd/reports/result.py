@@ -83,8 +83,8 @@ class Result(RunResult, frozen=True, kw_only=True):
     accuracy : standard errors and status of the centroids.
     loss : estimate of the loss, or None if the mechanism does not estimate it.
     first : first stage, which found the bounds within the same budget, or None.
-    split : number of groups into which the data split most clearly, from the noisy votes
-        (`suggestion.NoisyVotes`), or None if the votes do not decide.
+    split : groups into which the data split most clearly, from the noisy votes
+        (`suggestion.Split`), or None if the votes do not decide.
     """
 
     mechanism: Mechanism

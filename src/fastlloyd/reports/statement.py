@@ -141,8 +141,8 @@ def _units(m: AnyRun) -> dict[str, Fact]:
 
 
 def with_radius(statement: dict[str, Any], radius: FloatArray | None) -> dict[str, Any]:
-    """Return the statement with the radius R of the intervals for each feature, or None without a
-    radius.
+    """Return the statement with the radius R of the intervals for each feature. If there is no
+    radius, the entry is None.
 
     statement : privacy statement.
     radius : R, float64 (n_features,), in original units, or None.

@@ -43,8 +43,8 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     plan : plan of a federated run, or None.
     centroids : int64 (n_clusters, n_features), grid units.
     clusters : one entry per cluster, in original units.
-    split : number of groups into which the data split most clearly, from the noisy votes
-        (`suggestion.NoisyVotes`), or None if the votes do not decide.
+    split : groups into which the data split most clearly, from the noisy votes
+        (`suggestion.Split`), or None if the votes do not decide.
     radius : radius R of the intervals, float64 (n_features,), original units, or None.
     """
 

@@ -153,7 +153,8 @@ def _session(
     took.
 
     workers : number of processes.
-    started, clock : time at which the call began, UTC, and the clock's seconds then.
+    started : time in UTC at which the call began.
+    clock : the same time, in seconds of `time.perf_counter`.
     reports : for each trial, seconds of preparation, and seconds of clustering and measures.
     """
     seconds = time.perf_counter() - clock

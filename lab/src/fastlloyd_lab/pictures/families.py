@@ -181,8 +181,8 @@ def _draw_lines(
 
 
 def heat_maps(summaries: Summaries) -> list[Drawing]:
-    """Return one drawing for each pair of a family, in which both n_clusters and n_features vary,
-    and a private method other than the baseline.
+    """For each family in which both n_clusters and n_features vary, return one drawing for each
+    private method other than the baseline.
 
     Raises DataError if there is no such family or method, or no baseline.
     """

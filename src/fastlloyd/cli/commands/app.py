@@ -28,7 +28,7 @@ NoBrowser = Annotated[bool, in_output("--no-browser", help="Only print the addre
 def app(port: Port = 0, no_browser: NoBrowser = False, ledger: LedgerFile = None) -> None:
     """Find groups step by step, with pages in the browser of this machine.
 
-    Only this user of this machine can use it. Nothing is spent before you confirm.
+    Only this user of this machine can use the pages. Nothing is spent before you confirm.
     """
     from fastlloyd.base.extras import command as installing
     from fastlloyd.base.extras import is_installed

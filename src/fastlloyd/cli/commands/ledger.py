@@ -251,8 +251,8 @@ def limit(
     """Set how much all runs on a data set may spend together. A run beyond the limit is refused
     before it starts.
 
-    A limit is for records or for persons. It is also either for one that is added or removed, or
-    for one that is replaced. Each kind of limit is separate; a run must satisfy all limits. If your
+    A limit protects single records or whole persons, either against adding or removing one, or
+    against replacing one. Each kind of limit is separate; a run must satisfy all limits. If your
     ledger, or the store of an identity, is missing, it is made. A limit below the epsilon already
     spent is accepted, and then allows no further run. A run that was joined before may continue.
     """

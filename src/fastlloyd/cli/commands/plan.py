@@ -156,8 +156,8 @@ def new(
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
-    """Make a plan. It needs --recipe, or --features with --bounds or, for a plan of kind bounds,
-    --range, because there are no data to take them from.
+    """Make a plan. It needs --recipe, or --features with --bounds. A plan of kind bounds needs
+    --range instead of --bounds. A plan reads no records.
     """
     from msgspec import structs
 

@@ -62,7 +62,7 @@ class Axis(NamedTuple):
         return min(max(self.share(number), 0.0), 1.0)
 
     def ticks(self, units: Units, most: int = MOST_TICKS) -> list[tuple[float, str]]:
-        """Return marks and their labels."""
+        """Return the number and the label of each mark of the axis."""
         marks = units.ticks(self.low, self.high, most)
         if marks is None:
             marks = self._even(most)
