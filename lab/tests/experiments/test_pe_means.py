@@ -229,8 +229,8 @@ def test_votes_are_weak_if_their_energy_is_less_than_that_of_the_noise_on_all() 
 
 def test_a_generation_by_hand() -> None:
     """Three records are at -60, one at -40, one at 40, and three at 60. Noise takes one vote from
-    the candidate in the middle, which is then left out. The centroids are the means of -60 (3), -40
-    and of 60 (3), 40.
+    the candidate in the middle, which is then left out. The centroids are two weighted means: of
+    -60 (3 votes) and -40 (1 vote), and of 60 (3 votes) and 40 (1 vote).
     """
     p = plan(d=1, n=8, q=6)
     X = np.array([[-60]] * 3 + [[-40], [40]] + [[60]] * 3)

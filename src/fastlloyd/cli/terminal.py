@@ -59,9 +59,10 @@ class Column:
 
     @property
     def least(self) -> int:
-        """Return the width at which no cell, no word of the heading and no short heading breaks.
+        """Return the smallest width at which the column is still easy to read.
 
-        Cells with text may break at this width if they are long.
+        No number, no word of the heading and no short heading is broken at this width. Long cells
+        of a column of text may be broken.
         """
         if self.is_text:
             return min(self.natural, _TEXT)
@@ -72,7 +73,9 @@ class Column:
 
     @property
     def narrowest(self) -> int:
-        """Return the width at which no cell and no word of the heading breaks."""
+        """Return the smallest possible width. No number and no word of the heading is broken. Long
+        cells of a column of text may be broken.
+        """
         return (
             self.least if self.is_text else max(map(cell_len, (*self.heading.split(), *self.cells)))
         )

@@ -99,7 +99,7 @@ class PEMeans:
     def scale(self) -> Fraction:
         """Standard deviation of the noise on each vote, in units of 2**-16 records.
 
-        It is sigma, rounded up to a multiple of 1/65536 unit.
+        It equals sigma, rounded up to a multiple of 1/65536 of this unit.
         """
         return sqrt_up(
             self.n_generations

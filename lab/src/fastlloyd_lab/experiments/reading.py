@@ -231,7 +231,7 @@ def read(folder: Path) -> Results:
 def _specification(folder: Path, provenance: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the specification of the results, as text and as its content.
 
-    It is a copy in the folder, or the content in the provenance.
+    The specification is the copy in the folder or, without a copy, the content in the provenance.
     """
     if (folder / SPECIFICATION).is_file():
         path = folder / SPECIFICATION

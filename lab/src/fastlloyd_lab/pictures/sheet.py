@@ -117,8 +117,8 @@ def sheet(
 
 
 def legend_shape(labels: Sequence[str]) -> tuple[int, int]:
-    """Return the number of columns of a legend that fit, and the number of its rows. It is filled
-    column by column.
+    """Return the number of columns of a legend that fit, and the number of its rows. The legend is
+    filled column by column.
     """
     for across in range(len(labels), 1, -1):
         deep = math.ceil(len(labels) / across)
