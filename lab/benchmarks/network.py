@@ -2,8 +2,8 @@
 run of a hundred clients.
 
 `python -m benchmarks.network` prints the figures and writes its section of
-docs/results/performance.md. The server is one process on this machine, and the clients are one or
-two others. So the times are those of the code, without the latency of a network.
+docs/results/performance.md. Over gRPC, the server is one process on this machine, and the clients
+share one or two others. So the times are those of the code, without the latency of a network.
 """
 
 import argparse

@@ -100,7 +100,10 @@ class BudgetAccount(NamedTuple):
         return self._replace(dataset=known, ledger=holder.path, identity=identity)
 
     def check_cap(self, n_records: object) -> None:
-        """Raise BudgetError if the cap on the number of records would be taken from the data."""
+        """Raise BudgetError if the cap on the number of records would be taken from the data.
+
+        n_records : cap as the request states it.
+        """
         if n_records == FROM_DATA:
             self.check([CAP_LEAK])
 
