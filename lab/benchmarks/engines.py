@@ -1,5 +1,5 @@
-"""Time of a pass over a folder of Parquet files by this process, by worker processes, by a Dask
-cluster, and by pyarrow, which only reads.
+"""Time of a pass over a folder of Parquet files, by different readers: this process, worker
+processes, a Dask cluster, and pyarrow, which only reads.
 
 `python -m benchmarks.engines [--records 30e6] [--workers 2] [--folder DIR]` writes eight files of
 32 bytes per record. In every turn it times one pass of each. It checks that all answers are equal,

@@ -1,8 +1,8 @@
 """Request for a job that is charged, as one file. One process writes it and starts another process,
 which carries it out.
 
-The file names records, result folder and ledger entry. Its run id ties the process to the entry in
-the ledger, so anybody who has the file can find out whether the run was charged.
+The file names records, result folder and ledger entry. The run id in the file is also the id of the
+entry in the ledger. So anybody who has the file can find out whether the run was charged.
 """
 
 import os

@@ -304,8 +304,8 @@ def stated_domain(choices: ClusteringChoices, named: Named) -> Domain:
     bounds.
 
     Raises DataError or PlanError if the bounds cannot be used. The same errors are raised if single
-    records are protected and a recipe makes one record of all rows of a person, because one more
-    row would then change a record.
+    records are protected, but a recipe makes one record of all rows of a person. One more row would
+    then change a record.
     """
     for stated in choices.stated.values():
         if isinstance(stated, RecipeFeatures) and choices.persons is None:

@@ -175,8 +175,9 @@ class WantedBars(msgspec.Struct, frozen=True, kw_only=True):
     """Smallest epsilon for wanted error bars.
 
     errors : largest wanted error bar of each named feature, in the units of its column.
-    outlook : forecast at the smallest epsilon with two digits, up to 10, at which the noise does
-        not dominate and no error bar is longer than wanted. None if there is none.
+    outlook : forecast at the smallest epsilon that suffices, with two digits, up to 10. It suffices
+        if the noise does not dominate, and no error bar is longer than wanted. None if no epsilon
+        suffices.
     """
 
     errors: dict[str, float]

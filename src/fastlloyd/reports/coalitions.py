@@ -65,7 +65,7 @@ def _behind_keys_of_pairs(plan: Plan) -> list[Row]:
     """Return each coalition with the epsilon against it, for client-noise with pairwise masks.
 
     n clients take part, and the guarantee counts on n - t of their shares. If s clients pool what
-    they see, n - s shares are unknown to them, so mu is multiplied by sqrt((n - t) / (n - s)), with
+    they see, n - s shares are unknown to them. This multiplies mu by sqrt((n - t) / (n - s)), with
     or without the server. The worst n is the largest possible n for s < t, and the smallest for s >
     t.
     """

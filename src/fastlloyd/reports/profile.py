@@ -21,10 +21,10 @@ contrasts. With z = Phi^-1(1 - ALPHA / (2 * 2 S d)), all intervals hold together
 afterwards is covered, too.
 
 - A centre is *higher* or *lower* if the interval of its contrast excludes 0.
-- It is *the highest* or *the lowest* if, in addition, its interval lies beyond the intervals of all
-  other centres, all clusters are settled, and there are more than two.
-- A cluster is described by at most `MOST` features. They are ranked by how far the interval of the
-  contrast lies from 0, in units of the spread of the settled clusters beyond noise (at least a
+- It is *the highest* or *the lowest* if, in addition, its interval is beyond the intervals of all
+  other centres. This is stated only if all clusters are settled, and there are more than two.
+- A cluster is described by at most `MOST` features. They are ranked by the distance of the interval
+  of the contrast from 0. The unit is the spread of the settled clusters beyond noise (at least a
   hundredth of half the range between the bounds). A feature below `LEAST_SHARE` of the first is
   left out.
 """

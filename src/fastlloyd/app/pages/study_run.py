@@ -233,8 +233,8 @@ def _patience(look: RunLook) -> Markup | None:
 
 
 def _given_back(site: Site, look: RunLook, study: StudyLook) -> Markup | None:
-    """Return a paragraph on the rounds that a study spent and gave back, or None unless the study
-    has ended without a result and with spent budget.
+    """Return a paragraph on the rounds that a study spent and gave back. Return None unless the
+    study has ended without a result and has spent budget.
     """
     if look.state is not RunState.SPENT or not isinstance(look.file, JoinFile):
         return None

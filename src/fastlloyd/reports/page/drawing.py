@@ -82,8 +82,8 @@ class Axis(NamedTuple):
 
 
 def side(view: View, cluster: int, feature: int) -> str:
-    """Return the CSS class of a mark. It says whether the centre is above or below the mean of all
-    centres, or that nothing is stated, or that the error is not known.
+    """Return the CSS class of a mark. The class says whether the centre is above or below the mean
+    of all centres, whether nothing is stated, or whether the error is not known.
     """
     if not view.settled[cluster]:
         return "unk"
