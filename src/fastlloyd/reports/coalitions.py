@@ -43,8 +43,8 @@ def coalitions(plan: Plan) -> list[Row]:
 def _behind_a_group_key(plan: Plan) -> list[Row]:
     """Return each coalition with the epsilon against it, for client-noise with group masks.
 
-    Let M be the number of clients and D the number of dropouts. If s clients pool what they see, M
-    - D - s shares of noise are unknown to them, so mu is multiplied by sqrt(h / (M - D - s)). The
+    Let M be the number of clients, D the number of dropouts, and u = M - D - s. If s clients pool
+    what they see, u shares of noise are unknown to them. This multiplies mu by sqrt(h / u). The
     server together with any client can read every upload, which is protected by only one share.
     Their mu is mu sqrt(h).
     """
