@@ -98,8 +98,8 @@ def _processor() -> str:
 
 
 def fastlloyd_fit(X: Array, C: Array) -> Work:
-    """Return a whole fit: checks, grid, T iterations with noise, and labels. The initial centroids
-    are written into C.
+    """Return a function that does a whole fit: checks, grid, T iterations with noise, and labels.
+    The initial centroids are written into C.
     """
     from fastlloyd import FastLloyd
 
@@ -112,7 +112,9 @@ def fastlloyd_fit(X: Array, C: Array) -> Work:
 
 
 def fastlloyd_kernel(X: Array, C: Array) -> Work:
-    """Return the computation of exact relative sums and counts of the records within the radius."""
+    """Return a function that computes exact relative sums and counts of the records within the
+    radius.
+    """
     from fastlloyd.clustering import kernels
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.clustering.radius import squared_radius
@@ -126,7 +128,8 @@ def fastlloyd_kernel(X: Array, C: Array) -> Work:
 
 
 def kmeans_fit(module: str) -> Maker:
-    """Return a fit of a class with scikit-learn's interface: at most T iterations, and labels.
+    """Return a maker of fits by a class with scikit-learn's interface. A fit does at most T
+    iterations, and returns labels.
 
     module : module of the class.
     """
@@ -142,7 +145,7 @@ def kmeans_fit(module: str) -> Maker:
 
 
 def scikit_learn_kernel(X: Array, C: Array) -> Work:
-    """Return the computation of sums and counts by scikit-learn's compiled function for dense
+    """Return a function that computes sums and counts by scikit-learn's compiled function for dense
     records.
     """
     from sklearn.cluster._k_means_lloyd import lloyd_iter_chunked_dense
@@ -158,7 +161,9 @@ def scikit_learn_kernel(X: Array, C: Array) -> Work:
 
 
 def faiss_fit(X: Array, C: Array) -> Work:
-    """Return a fit of faiss: T iterations over all records, and a search for labels."""
+    """Return a function that fits by faiss: T iterations over all records, and a search for
+    labels.
+    """
     faiss, start = importlib.import_module("faiss"), C.astype(X.dtype)
 
     def fit() -> object:
@@ -172,8 +177,8 @@ def faiss_fit(X: Array, C: Array) -> Work:
 
 
 def superkmeans_fit(X: Array, C: Array) -> Work:
-    """Return a fit of SuperKMeans in its most exact setting: T iterations over all records, from
-    its own initial centroids, and labels.
+    """Return a function that fits by SuperKMeans in its most exact setting: T iterations over all
+    records, from its own initial centroids, and labels.
     """
     return _superkmeans(
         X, C, iters=T, tol=0.0, hierarchical=False, sampling_fraction=1.0,
@@ -182,8 +187,8 @@ def superkmeans_fit(X: Array, C: Array) -> Work:
 
 
 def superkmeans_defaults(X: Array, C: Array) -> Work:
-    """Return a fit of SuperKMeans with its default settings: at most 10 iterations, on some of the
-    records.
+    """Return a function that fits by SuperKMeans with its default settings: at most 10 iterations,
+    on some of the records.
     """
     return _superkmeans(X, C)
 
@@ -200,7 +205,7 @@ def _superkmeans(X: Array, C: Array, **settings: Any) -> Work:
 
 
 def moment_lloyd_defaults(X: Array, C: Array) -> Work:
-    """Return a fit of MomentLloyd with its default settings."""
+    """Return a function that fits MomentLloyd with its default settings."""
     from fastlloyd import MomentLloyd
 
     model = MomentLloyd(len(C), epsilon=1.0, bounds=(-1.0, 1.0), n_records=len(X), random_state=0)
@@ -208,15 +213,15 @@ def moment_lloyd_defaults(X: Array, C: Array) -> Work:
 
 
 def kmeans_defaults(X: Array, C: Array) -> Work:
-    """Return a fit of KMeans with its default settings: k-means++, and iterations until it
-    converges.
+    """Return a function that fits KMeans with its default settings: k-means++, and iterations until
+    it converges.
     """
     kmeans = importlib.import_module("sklearn.cluster").KMeans
     return lambda: kmeans(len(C), random_state=0).fit(X)
 
 
 def faiss_kernel(X: Array, C: Array) -> Work:
-    """Return a search for the nearest centroids by faiss, without sums."""
+    """Return a function that searches the nearest centroids by faiss, without sums."""
     index = importlib.import_module("faiss").IndexFlatL2(X.shape[1])
     index.add(C.astype(X.dtype))
     return lambda: index.search(X, 1)

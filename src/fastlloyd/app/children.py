@@ -163,7 +163,9 @@ class ChildRuns:
             self._begin(file, secret)
 
     def stop(self, name: str) -> None:
-        """Ask the process of a run to end (SIGTERM), if there is one."""
+        """Ask the process of a run to end (SIGTERM). If no process carries out the run, do
+        nothing.
+        """
         look, child = self.look(name), self._children.get(name)
         if child is not None and child.poll() is None:
             child.terminate()  # also before it has its lock
@@ -354,8 +356,8 @@ def _state(file: AnyRequest) -> RunState:
 
 
 def _found(folder: Path) -> tuple[AnyRequest, bool]:
-    """Return the request in a folder, and whether it is void. Raises StateError if there is none,
-    or if it cannot be read.
+    """Return the request in a folder, and whether it is void. Raises StateError if the folder has
+    no request, or if the request cannot be read.
 
     A request may be renamed meanwhile, so each name is tried again.
     """

@@ -46,7 +46,9 @@ class Drafts:
         return name
 
     def load(self, name: str) -> Answers:
-        """Return the answers of a draft. Raises StateError if there is none."""
+        """Return the answers of a draft. Raises StateError if there is no such draft, or if it is
+        damaged.
+        """
         content = read_own(self._path(name), MAX_BYTES)
         try:
             return msgspec.json.decode(content, type=Answers)
@@ -54,7 +56,7 @@ class Drafts:
             raise StateError("this draft is damaged; begin a new one") from None
 
     def save(self, name: str, answers: Answers) -> None:
-        """Replace the answers of a draft. Raises StateError if there is none."""
+        """Replace the answers of a draft. Raises StateError if there is no such draft."""
         self.load(name)
         write_private(self._path(name), _text(answers), replace=True)
 

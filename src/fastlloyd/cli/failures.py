@@ -1,7 +1,7 @@
 """End of a command: its exit code, and a sentence on stderr for each fault.
 
 Exit codes: 0 means done. 1 means an error of the program. 2 means a fault that the user can
-correct, and no result was written. 130 means interrupted, and 143 or 129 ended by SIGTERM or
+correct, and no result was written. 130 means interrupted, 143 ended by SIGTERM, and 129 ended by
 SIGHUP.
 """
 

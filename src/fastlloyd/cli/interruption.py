@@ -99,7 +99,9 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 def _version(path: Path | None) -> tuple[int, int] | None:
-    """Return numbers that change if a file or folder is replaced, or None if there is none."""
+    """Return numbers that change if a file or folder is replaced, or None if nothing is at this
+    path.
+    """
     try:
         found = None if path is None else path.stat()
     except OSError:

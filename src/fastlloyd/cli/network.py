@@ -118,7 +118,8 @@ def _first_line(file: Path) -> str:
 
 
 def ask_passphrase(prompt: str, option: str = "--passphrase-file") -> str:
-    """Ask for a passphrase on the terminal. Raises IdentityError if there is none.
+    """Ask for a passphrase on the terminal. Raises IdentityError if there is no terminal, or if the
+    typed text cannot be decoded.
 
     option : name of the option for a file, for the message.
     """

@@ -57,8 +57,8 @@ def verified(path: Path, public: Path, positions: Path | None = None) -> tuple[A
 
 
 def _known(positions: Path, owner: PublicIdentity) -> list[KnownStore]:
-    """Return the positions of the owner in a file. Raises PlanError if there are none, because
-    nothing would then be compared.
+    """Return the positions of the owner in a file. Raises PlanError if the file has no position of
+    the owner, because nothing would then be compared.
     """
     of_all = Positions.load(positions).clients
     known = [each.store for each in of_all if each.signing_key == owner.signing_key]
@@ -71,7 +71,7 @@ def _known(positions: Path, owner: PublicIdentity) -> list[KnownStore]:
 
 
 def _approvals(store: Path) -> list[dict[str, str]]:
-    """Return the approvals beside a store, an empty list if there are none."""
+    """Return the approvals beside a store, or an empty list if there is no approval."""
     path = approvals_path(store)
     try:
         lines = path.read_bytes().splitlines()

@@ -126,8 +126,8 @@ class GuaranteeChoices:
 
     @property
     def cap(self) -> int | None:
-        """Stated public cap on the number of records. None if there is none, or if the cap is to be
-        taken from the data.
+        """Stated public cap on the number of records. None if no cap is stated, or if the cap is to
+        be taken from the data.
 
         Raises PlanError unless it is a whole number of at least 1.
         """

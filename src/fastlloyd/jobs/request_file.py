@@ -68,7 +68,7 @@ class RequestFile(
             ) from None
 
     def write(self, path: Path) -> None:
-        """Make the file, with mode 0600. Raises OutputError if there is one already."""
+        """Make the file, with mode 0600. Raises OutputError if the file already exists."""
         write_private(path, msgspec.json.encode(self).decode())
 
     def check_unchanged(self) -> None:

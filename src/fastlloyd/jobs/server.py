@@ -98,5 +98,5 @@ def allow_connections(needed: int, wanted: int) -> int:
 
 
 def _number(limit: int) -> int:
-    """Return a limit as a number. A limit of -1 means that there is none."""
+    """Return a limit as a number. The number -1 means that there is no limit."""
     return sys.maxsize if limit < 0 else limit

@@ -177,7 +177,7 @@ def radius(domain: Domain, radius: FloatArray) -> Fact:
 
 def means_beyond(domain: Domain, beyond: FloatArray) -> list[Fact]:
     """Return the fact about means of records that may be outside the intervals, or an empty list if
-    there are none.
+    no mean is.
 
     domain : domain of the features.
     beyond : `uncertainty.Accuracy.beyond`, float64 (n_clusters, n_features).
@@ -200,8 +200,8 @@ def means_beyond(domain: Domain, beyond: FloatArray) -> list[Fact]:
 def beyond_bounds(result: Result) -> list[Fact]:
     """Return the fact about the number of centroids that noise moved outside the bounds.
 
-    The list is empty if there are none, or if the algorithm moves centroids back. The number
-    follows from noisy centroids.
+    The list is empty if no centroid is outside, or if the algorithm moves centroids back. The
+    number follows from noisy centroids.
     """
     m = result.mechanism
     is_outside = (result.centroids < m.domain.lower) | (result.centroids > m.domain.upper)

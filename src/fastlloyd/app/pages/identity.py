@@ -161,8 +161,8 @@ def _make(site: Site, name: str, given: Given, faults: tuple[FieldFault, ...]) -
 
 
 def public_of(key: str) -> PublicIdentity:
-    """Return the public part of an identity. Raises DataError or IdentityError if its file cannot
-    be used, or if it has expired.
+    """Return the public part of an identity. Raises DataError or IdentityError if the file of the
+    identity cannot be used, or if the identity has expired.
     """
     check_path(key)
     check_is_plain_file(key)

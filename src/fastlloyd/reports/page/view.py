@@ -208,7 +208,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return found
 
     def _listed(self, name: str, of_many: str, features: list[int]) -> list[Fact]:
-        """Return the fact that lists some features, or nothing if there are none.
+        """Return the fact that lists these features, or nothing if there are no features.
 
         name : name of the fact that contains the names of the features.
         of_many : name of the fact that contains only their number.
