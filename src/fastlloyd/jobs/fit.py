@@ -209,7 +209,7 @@ class PreparedFit(NamedTuple, Generic[S]):
         """Charge the account and cluster the records.
 
         watch : function that receives events of the job.
-        noise : source of the noise, or None for the system's. Only tests pass another one.
+        noise : source of the noise, or None for the system's. Only tests pass another source.
 
         Raises BudgetError if the run exceeds a limit, StateError if the ledger cannot be used,
         DataError if the records cannot be read, and EngineError if the engine fails. After an

@@ -368,8 +368,8 @@ def cap_of(
 
     - Persons are protected: a person who is replaced may have no rows any more.
     - Records with missing cells are left out: the number then depends on the content of records.
-    - A ledger adds this job up with others (`is_counted`): the others may protect against an added
-      record.
+    - A ledger adds this job up with others (`is_counted`): another of these jobs may protect
+      against an added record.
 
     Raises DataError if there are more records than the stated cap, or if a replaced record could
     change how the records are read.

@@ -226,8 +226,8 @@ def _open_files(plan: Plan | None) -> Iterator[Finding]:
 def _certificates(
     public: PublicIdentity | None, plan: Plan | None, now: datetime
 ) -> Iterator[Finding]:
-    """Yield findings about the dates of certificates: those in the plan or, without a plan, that of
-    the identity. A certificate with a wrong name is refused when its file is read.
+    """Yield findings about the dates of all certificates in the plan or, without a plan, of the
+    identity's certificate. A certificate with a wrong name is refused when its file is read.
     """
     known: list[Certificate | Authority] = []
     if plan is not None:

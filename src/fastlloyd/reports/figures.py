@@ -1,4 +1,4 @@
-"""Matplotlib figures without a screen, and PNG files of them."""
+"""Matplotlib figures that need no screen, and their PNG files."""
 
 import io
 import warnings

@@ -113,8 +113,8 @@ def relative(sample: Sample, reference: Sample) -> Summary:
     Let r be the ratio of the means, and a and b the deviations of the means from their true values.
     To first order, the error of r is (a - r b) / (mean of the reference). Variation that a run
     shares with the same run of the reference cancels. Student's t has the degrees of freedom of the
-    sample with fewer runs. The median is that of the ratios of single runs, if both have a value
-    and the reference is not 0.
+    sample with fewer runs. The median is the median of the ratios of single runs. Only runs with a
+    value in both samples, and with a reference that is not 0, have a ratio.
     """
     a = {run: value for run, value in sample.by_run.items() if run not in reference.lost}
     b = {run: value for run, value in reference.by_run.items() if run not in sample.lost}

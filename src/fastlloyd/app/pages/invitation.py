@@ -108,8 +108,8 @@ def plan_in(path: str) -> Plan:
 
 
 def _difference(plan: Plan, digest: str) -> str:
-    """Return a sentence about a digest that is not that of the plan, or "" if it is. The sentence
-    never shows the plan's own digest, which must come over another channel.
+    """Return a sentence about a digest that differs from the digest of the plan, or "" if they are
+    equal. The sentence never shows the plan's own digest, which must come over another channel.
     """
     if is_digest_of(plan, digest):
         return ""

@@ -86,7 +86,7 @@ async def show(site: Site, request: Request) -> Response:
 
 
 def _runs(site: Site) -> tuple[Markup | None, Markup | None]:
-    """Return the table of runs, and that of studies, or None for an empty one."""
+    """Return the table of runs and the table of studies, with None in place of an empty table."""
     own, studies = list[Markup](), list[Markup]()
     for name in site.runs.names()[:SHOWN]:
         try:
