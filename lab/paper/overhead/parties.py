@@ -65,7 +65,7 @@ class Stopwatch:
 
     def wait(self, seconds: float, actions: Iterable[Action]) -> None:
         """Wait `seconds` seconds if the actions of a step send messages. All messages of the step
-        wait together, because a line delays each message, but not one after the other.
+        share one wait, because a long line delays messages that are sent together by the same time.
         """
         if not seconds or not any(isinstance(action, Send) for action in actions):
             return

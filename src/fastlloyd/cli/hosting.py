@@ -73,8 +73,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ServerProcess:
-    """Server in a process of its own. This process writes each line of the server's log to its own
-    log, marked as the server's.
+    """Server in a process of its own. The client's process copies each line of the server's log to
+    its own log, with a mark.
 
     orders : orders for the server.
     """

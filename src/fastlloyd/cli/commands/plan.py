@@ -157,7 +157,7 @@ def new(
     force: Force = False,
 ) -> None:
     """Make a plan. It needs --recipe, or --features with --bounds. A plan of kind bounds needs
-    --range instead of --bounds. A plan reads no records.
+    --range instead of --bounds. No records are read.
     """
     from msgspec import structs
 
