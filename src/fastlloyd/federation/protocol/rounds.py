@@ -94,8 +94,8 @@ class ClientRounds:
 
     @property
     def number(self) -> int:
-        """Number of the open round, from 1. If the mechanism has a round for the loss, it is the
-        last. After the last round the number is n_rounds + 1.
+        """Number of the open round, from 1. The round for the loss, if there is one, is the last
+        round. After the last round the number is n_rounds + 1.
         """
         return len(self._included) + 1
 

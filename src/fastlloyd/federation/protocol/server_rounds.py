@@ -133,8 +133,8 @@ class ServerRounds:
         the clients that count even if they have left.
 
         The second group is empty except in the last round: there, the upload of a client still
-        helps after the client has left. In an earlier round, the other clients would pay for one
-        more round, and that round could not close.
+        helps after the client has left. If such an upload counted in an earlier round, the round
+        would close. The other clients would then pay for a next round that could not close.
         """
         match self.plan.mechanism.n_rounds - self.n_closed:
             case 0:
