@@ -23,8 +23,8 @@ from fastlloyd.errors import LocalProtocolError
 def repeatable_noise() -> Iterator[None]:
     """Context manager that allows repeatable noise in sessions and `central.cluster`. NOT PRIVATE.
 
-    It applies to the thread or task that enters it and then makes the session or calls `cluster`.
-    Sessions that were made inside keep their noise.
+    It must be entered in the thread or task that makes the session or calls `cluster`. Sessions
+    that were made inside keep their noise after the block.
     """
     permission = Permission()
     before = ALLOWED.set(permission)

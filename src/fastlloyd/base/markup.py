@@ -41,8 +41,8 @@ def element(tag: str, *children: Child, **attributes: str | float | bool | None)
     attributes : values by name. A trailing underscore is dropped, and other underscores become
         dashes. True gives an attribute without a value; None and False are left out.
 
-    Raises ValueError for a name that cannot be one, for the attributes `style` and `on...`, and for
-    an address that runs a script.
+    Raises ValueError for a name that HTML does not allow, for the attributes `style` and `on...`,
+    and for an address that runs a script.
     """
     if not _NAME.fullmatch(tag) or (tag in _RAW and children):
         raise ValueError(f"{tag!r:.80} cannot be the name of an element with content")

@@ -19,7 +19,7 @@ _HOME = "USERPROFILE" if sys.platform == "win32" else "HOME"
 def full_path(said: str, source: str, error: type[FastLloydError]) -> Path:
     """Return the full path in the text `said`. A leading ~ is the home folder.
 
-    A relative path would name a different file in each current folder.
+    A relative path is refused, because it would name a different file in each current folder.
 
     source : name of the variable or setting in the message.
     error : class of the error for a path that is not full.

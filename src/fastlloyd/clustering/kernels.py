@@ -311,8 +311,9 @@ def _axes(centroids: IntArray) -> list[IntArray]:
 def _grid_labels(X: GridArray, axes: list[IntArray], labels: Labels) -> None:
     """Set each label to the nearest point of a grid (ties: lowest).
 
-    The lowest of several nearest points has the lowest nearest coordinate along each axis. A
-    coordinate x is at most halfway from a to b if x <= floor((a + b) / 2).
+    If several points are equally near, the one with the lowest index has the lowest of the nearest
+    coordinates along each axis. A coordinate x is at most halfway from a to b if x <= floor((a + b)
+    / 2).
     """
     halves = [(axis[:-1] + axis[1:]) // 2 for axis in axes]
 

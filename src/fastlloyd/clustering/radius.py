@@ -11,9 +11,9 @@ from fastlloyd.errors import PlanError
 def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
     """Return H2 = floor(eta_d^2) in squared grid units, for the planned radius eta_d (Section 5.6).
 
-    The radius is eta_d = alpha beta / (2 k^(1/d)), where beta / 2 is half the diagonal of the box.
-    So eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). H2 is exact: the largest integer h with h^d k^2 <=
-    (alpha^2 sum(B_i^2))^d.
+    The radius is eta_d = alpha beta / (2 k^(1/d)), where beta / 2 is half the diagonal of the box
+    with half widths B_i. So eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). H2 is exact: the largest
+    integer h with h^d k^2 <= (alpha^2 sum(B_i^2))^d.
     """
     return _squared_radius(domain.n_features, n_clusters, alpha**2 * domain.squared_half_diagonal)
 

@@ -145,15 +145,14 @@ def compose(mus_squared: Iterable[Fraction]) -> Fraction:
 
 
 def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
-    """Return the largest float mu for which delta(epsilon) of mu-GDP, the curve, is at most
-    `delta`.
+    """Return the largest float mu for which delta(epsilon) of mu-GDP is at most `delta`.
 
     The search begins at the guess `near`. Let a = mu/2 - epsilon/mu, which grows with mu. The
-    derivative of the curve with respect to mu is the normal density at a. Let two values of mu have
-    the numbers a and b, both on the same side of 0. Between these values, the curve grows by their
-    distance times a number between the two densities. The quotient of the densities is exp((a^2 -
-    b^2) / 2), which differs from 1 by less than |a^2 - b^2| if that is below 1. If this bound does
-    not decide, the curve itself is computed.
+    derivative of delta(epsilon) with respect to mu is the normal density at a. Let two values of mu
+    have the numbers a and b, both on the same side of 0. Between these values, delta(epsilon) grows
+    by their distance times a number between the two densities. The quotient of the densities is
+    exp((a^2 - b^2) / 2), which differs from 1 by less than |a^2 - b^2| if that is below 1. If this
+    bound does not decide, delta(epsilon) itself is computed.
     """
 
     def holds(mu: float) -> bool:
@@ -189,7 +188,7 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
 
 def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float) -> float:
     """Let a = mu/2 - epsilon/mu. Return an approximation of the value of `a` at which the exact
-    curve equals `delta`. `guesses.near` does the same in float64.
+    delta(epsilon) of mu-GDP equals `delta`. `guesses.near` does the same in float64.
 
     along : function that returns the pair (mu, epsilon) for a given a.
     """

@@ -16,9 +16,10 @@ begin with the bits that are known. If both ends of the bracket are equal, the r
 
 - At scales from 1 to 2^30, 32 or 40 bits are drawn first (`dp/first_bits.py`). They decide all but
   one draw in 30.
-- Draws that stay open, and all draws at other scales, take 64 bits (`dp/quantiles.py`). How many
-  are completed depends on the number of draws and the scale alone. If fewer are open, other numbers
-  are completed and dropped, because open values are rarer near 0 than far from it.
+- Draws that stay open, and all draws at other scales, take 64 bits (`dp/quantiles.py`). The number
+  of draws that are completed to 64 bits depends only on the number of all draws and the scale. If
+  fewer draws are open, other numbers are completed and dropped. Otherwise the time would depend on
+  the values, because open values are rarer near 0 than far from it.
 - For the few draws that stay open even then, F is enclosed between integers (`dp/enclosures.py`).
   More bits are drawn until every comparison is decided.
 
@@ -123,7 +124,8 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     One bit is the sign. The other bits begin a uniform number p in (0, 1/2), whose quantile is at
     most 0. So tails are as exact as the middle, and only the first cell has an infinite end. (The
     last cell ends at p = 1/2, quantile 0.) A value on the positive side is the negative of one on
-    the negative side. The two roundings differ only at halves, which have probability 0.
+    the negative side. Rounding half up and its mirror image differ only at halves, which have
+    probability 0.
 
     scale : exact standard deviation, in units of the grid.
 

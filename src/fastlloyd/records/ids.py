@@ -65,7 +65,7 @@ class Ids(ABC):
 
     @abstractmethod
     def kept(self, which: npt.NDArray[np.bool_]) -> Self:
-        """Return the ids of some records.
+        """Return the ids of the records that are kept.
 
         which : whether each record is kept, bool (n,).
         """

@@ -1,7 +1,7 @@
 """Arrow IPC files (Feather version 2) and streams.
 
-A file is mapped into memory, and mapped again from time to time, so that few of its pages belong to
-this process. A compressed batch is decompressed as a whole. So the size of a batch, which its
+A file is mapped into memory, and mapped again from time to time, so that this process occupies
+little memory. A compressed batch is decompressed as a whole. So the size of a batch, which its
 writer chose, determines the memory needed.
 """
 

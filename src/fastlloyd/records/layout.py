@@ -40,7 +40,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     separator : character between cells, or its name (comma, semicolon, tab, space, bar).
     decimal : decimal mark of numbers, "." or ",".
     thousands : mark between groups of three digits (. , ' or a space), or its name.
-    encoding : name of Python's codec of the text. Not stated, the text must be UTF-8.
+    encoding : name of Python's codec of the text. If it is not stated, the text must be UTF-8.
     header : "yes" if the first line names the columns, "no" if it is a record.
     skip_lines : number of lines above the header or the first record.
     missing_words : words for a missing cell, besides an empty cell, NA, NaN, null and ?. Upper

@@ -1,4 +1,4 @@
-"""Inner loop that sorts the indices of records by key."""
+"""Inner loop that sorts the numbers of records by the keys of the records."""
 
 import numpy as np
 from numba import types
@@ -10,9 +10,12 @@ from fastlloyd.base.jit import Points, kernel, read
 
 @kernel(types.void(read(types.int32, 1), read(types.uint16, 1), types.int64[::1], types.int32[::1]))
 def place(points: Points, keys: NDArray[np.uint16], places: IntArray, memory: Points) -> None:
-    """Write each number to the next free place of its key.
+    """Write the number of each record to the next free place of the record's key.
 
+    points : one number of each record.
+    keys : key of each record.
     places : next free place of each key in `memory`, int64 (number of keys,), increased here.
+    memory : output.
     """
     for r in range(len(points)):
         at = places[keys[r]]

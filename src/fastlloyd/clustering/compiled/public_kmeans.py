@@ -160,9 +160,9 @@ def add_centroids(
     chosen : indices of the chosen points. chosen[0] is given, and the others are set.
 
     With u = 2**-53, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49
-    M, in this code and in NumPy. A sum S of these distances by weights is known up to e = W g + (n
-    + 2) u S, in any order of addition. If two sums differ by more than 8 e in this code, the sum
-    that is smaller here is also smaller in NumPy.
+    M, in this code and in NumPy. A weighted sum S of these distances is known up to e = W g + (n +
+    2) u S, in any order of addition. If two sums differ by more than 8 e in this code, the sum that
+    is smaller here is also smaller in NumPy.
     """
     (n, r), T, n_blocks = points.shape, trials.shape[1], len(blocks)
     nearest, scores, e = (
