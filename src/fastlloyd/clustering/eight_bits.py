@@ -13,6 +13,7 @@ of one in float32.
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ LEAST_RECORDS = 512  # that repay the conversion of the centroids
 # of one record whose exact distances are computed, and an eighth of all: with more, float32, which
 # proposes fewer, is faster
 MOST_CANDIDATES = 64
+BYTE_CELLS, BOUND_CELLS, MOST_ROWS = 24 << 10, 1 << 16, 96  # of a group of records
 LARGEST = 1 << 27  # coordinate, more than any whose squares are exact
 
 
@@ -49,7 +51,7 @@ class EightBits:
         largest: int,
         block_rows: int | None = None,
     ) -> None:
-        from fastlloyd.clustering.compiled.byte_products import PANEL, lanes
+        from fastlloyd.clustering.compiled.byte_products import PANEL, ROWS, lanes
         from fastlloyd.clustering.compiled.eight_bits import label_rows, pack
 
         (self.k, d), wide = C.shape, lanes()
@@ -58,9 +60,15 @@ class EightBits:
         scale, n = max(1, -(-min(largest, LARGEST) // 127)), -(-self.k // PANEL) * PANEL
         packed = _aligned(n * (-(-d // 4) * 4)).reshape(n // wide, -1, wide, 4)
         terms = _aligned(20 * n).view(np.float32).reshape(5, n)
-        small, middle = np.empty(C.shape, dtype=np.int32), np.empty(d, dtype=np.int32)
-        rounded = pack[wide](C, float(scale), packed, terms, small, middle, self._width)
+        begin, small = terms[:1].view(np.int32), np.empty(C.shape, dtype=np.int32)
+        middle = (C.sum(axis=0) // self.k).astype(np.int32)
+        rounded = pack[wide](C, float(scale), packed, begin, terms, small, middle, self._width)
         self._packed = packed, terms, small, middle
+        cells = 4 * packed.shape[1]
+        group = max(1, min(MOST_ROWS, BYTE_CELLS // cells, BOUND_CELLS // n) // ROWS) * ROWS
+        # of a group of records: bytes, bounds, best bounds, and margins
+        self._shapes = (group, cells), (group, n), (group, wide), (group, 2)
+        self._candidates = self.k + PANEL
         self._frame = np.array([scale, rounded, relative_error(d), squared_radius])
         # made whether a record needs it or not, so that the records do not decide about its time
         self._near = Nearest(C, squared_radius, by_feature=False)
@@ -74,18 +82,35 @@ class EightBits:
         """
         most = max(1, min(MOST_CANDIDATES, self.k // 8))
         labels, many = np.empty((2, min(self._rows, stop - start)), dtype=np.int32)
+        scratch = self._scratch()
         for place in range(start, stop, self._rows):
             block = labels[: stop - place]
-            n = self._set(Z, place, most, block, many)
+            n = self._set(Z, place, most, scratch, block, many)
             if n:
                 block[many[:n]] = self._of_many(Z[place + many[:n].astype(np.int64)])
             yield place, block, n
 
+    def _scratch(self) -> tuple[NDArray[Any], ...]:
+        """Return memory for a group of records."""
+        (group, cells), *others = self._shapes
+        return (
+            _aligned(group * cells).view(np.uint8).reshape(group, cells),
+            *(_aligned(4 * a * b).view(np.float32).reshape(a, b) for a, b in others),
+            np.empty(group),
+            np.empty(self._candidates, dtype=np.int64),
+        )
+
     def _set(
-        self, Z: NDArray[np.int32], start: int, most: int, labels: Labels, many: Labels
+        self,
+        Z: NDArray[np.int32],
+        start: int,
+        most: int,
+        scratch: tuple[NDArray[Any], ...],
+        labels: Labels,
+        many: Labels,
     ) -> int:
         return self._label(
-            Z, start, self._packed, self._frame, most, labels, many, self._width
+            Z, start, self._packed, self._frame, most, scratch, labels, many, self._width
         )  # fmt: skip
 
     def _of_many(self, Z: NDArray[np.int32]) -> Labels:
@@ -97,8 +122,30 @@ class EightBits:
             for place, found, _ in self._near.labels(Z, 0, len(Z)):
                 labels[place : place + len(found)] = found
         else:
-            self._set(Z, 0, self.k, labels, labels[:0])
+            self._set(Z, 0, self.k, self._scratch(), labels, labels[:0])
         return labels
+
+    def finds_by_exact_products(self, Z: NDArray[np.int32], right: Labels) -> bool:
+        """Return whether labels and products of a group of records are right.
+
+        Records and centroids are bytes with d 127^2 < 2^24, and the mean of the centroids is 0.
+        There is no search afterwards: products take the place of bounds, half of them with 2^31
+        added, where sums wrap.
+
+        right : labels of the records.
+        """
+        found = [labels.copy() for _, labels, _ in self.labels(Z, 0, len(Z))]
+        by_float32 = self._of_many(Z)
+        if not np.array_equal([np.concatenate(found), by_float32], [right, right]):
+            return False
+        _, terms, C, _ = self._packed
+        exact = np.rint(Z.astype(np.float64) @ C.T).astype(np.int32)
+        exact[:, ::2] ^= np.int32(-1 << 31)
+        terms[0].view(np.int32)[::2] ^= np.int32(-1 << 31)
+        terms[1:] = [[1], [0], [0], [0]]
+        scratch = self._scratch()
+        self._set(Z, 0, self.k, scratch, by_float32, by_float32[:0])
+        return np.array_equal(scratch[1][: len(Z)], exact.astype(np.float32))
 
 
 Search = Nearest | EightBits
@@ -132,23 +179,24 @@ def is_exact() -> bool:
     """Return whether this processor has an instruction for products of bytes, and the compiler uses
     it as the proof requires.
 
-    The check searches the nearest centroids of records with bytes of 0 and 255, by bytes and by
-    float32. Both must find the right labels. The check also compiles all code of the search, so no
-    record decides about the time of compiling.
+    The check multiplies bytes from -127 to 127, random and largest ones, and searches nearest
+    centroids by bytes and by float32. The check also compiles all code of the search, so no record
+    decides about the time of compiling.
     """
     with suppress(Exception):  # a compiler without this instruction raises its own errors
         from fastlloyd.clustering.compiled.byte_products import lanes
 
         if not lanes():
             return False
-        d = 1029
-        C = np.where(np.arange(256)[:, None] > np.arange(d) % 256, 127, -127)
-        Z = np.ascontiguousarray(C[::5], dtype=np.int32)
+        words = np.arange(128 * 517, dtype=np.uint32).reshape(128, 517) * np.uint32(0x9E3779B1)
+        words = (words ^ words >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+        half = (words >> np.uint32(24)).astype(np.int64) % 255 - 127
+        half[::2] = np.where(half[::2] < 0, -127, 127)
+        half[0] = half[:, 0] = 127
+        C = np.concatenate([half, -half])
         search = EightBits(C, np.inf, largest=127)
-        found = [labels.copy() for _, labels, _ in search.labels(Z, 0, len(Z))]
-        right = np.arange(0, 256, 5)
-        by_float32 = search._of_many(Z)  # noqa: SLF001
-        return np.array_equal(np.concatenate(found), right) and np.array_equal(by_float32, right)
+        right = np.arange(0, 256, 8, dtype=np.int32)
+        return search.finds_by_exact_products(C[right].astype(np.int32), right)
     return False
 
 

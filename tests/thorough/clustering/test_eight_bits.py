@@ -20,6 +20,7 @@ from fastlloyd.clustering.filter import MOST_FEATURES, Nearest
 numba = pytest.importorskip("numba")
 doubts = pytest.importorskip("fastlloyd.clustering.compiled.doubts")
 filters = pytest.importorskip("fastlloyd.clustering.compiled.filter")
+byte_kernels = pytest.importorskip("fastlloyd.clustering.compiled.eight_bits")
 byte_products = pytest.importorskip("fastlloyd.clustering.compiled.byte_products")
 
 FEATURES = byte_products.codegen.get_host_cpu_features().split(",")
@@ -206,6 +207,39 @@ def test_a_compiler_that_cannot_is_done_without(broken: Exception) -> None:
 def test_a_search_that_finds_other_labels_is_noticed() -> None:
     assert is_exact.__wrapped__()
     with mock.patch.object(EightBits, "_set", return_value=0):
+        assert not is_exact.__wrapped__()
+
+
+def saturating(tile: Any, builder: Any, added: Any, x: Any, c: Any) -> Any:
+    """Sums that stop at the largest integer."""
+    name = f"llvm.x86.avx512.vpdpbusds.{32 * tile.lanes}"
+    dot = byte_products.declared(builder, name, *[tile.integers] * 4)
+    return builder.call(dot, [added, x, c])
+
+
+@needs_vnni
+def test_products_that_saturate_are_noticed_although_labels_are_right() -> None:
+    kernel = byte_kernels.label_rows[byte_products.lanes()]
+    with mock.patch.object(byte_products._Tile, "_dot", saturating):
+        code = numba.njit(kernel._signatures, **kernel._options)(kernel._function)
+    with mock.patch.object(kernel, "code", code):
+        C = np.where(np.arange(256)[:, None] > np.arange(1029) % 256, 127, -127)
+        found, _ = labelled(C, EightBits(C, np.inf, largest=127))
+        assert found.tolist() == [*range(256)]
+        assert not is_exact.__wrapped__()
+
+
+@needs_vnni
+@pytest.mark.parametrize("place", [(0, 1), (5, 3), (31, 255)])
+def test_a_product_that_is_wrong_by_one_is_noticed(place: tuple[int, int]) -> None:
+    set_labels = EightBits._set
+
+    def wrong(search: EightBits, *arguments: Any) -> int:
+        n = set_labels(search, *arguments)
+        arguments[3][1][place] += 1
+        return n
+
+    with mock.patch.object(EightBits, "_set", wrong):
         assert not is_exact.__wrapped__()
 
 

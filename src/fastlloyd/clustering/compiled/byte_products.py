@@ -133,8 +133,6 @@ class _Tile:
         """Emit the loop over groups of four features. Return the sums of products of each record
         and vector. The sums begin at `first`.
         """
-        name = f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}"
-        dot = declared(builder, name, *[self.integers] * 4)
         entry, loop, done = (
             builder.block,
             builder.append_basic_block("products"),
@@ -153,7 +151,7 @@ class _Tile:
         for r in range(ROWS):
             x = load(builder, _I32, a, builder.add(group, builder.mul(lda, _I64(r))))
             x = self._spread(builder, x)
-            added.append([builder.call(dot, [sums[r][v], x, c[v]]) for v in self.vectors])
+            added.append([self._dot(builder, sums[r][v], x, c[v]) for v in self.vectors])
         after = builder.add(at, _I64(self.bytes))
         at.add_incoming(_I64(0), entry)
         at.add_incoming(after, loop)
@@ -164,6 +162,11 @@ class _Tile:
         builder.cbranch(builder.icmp_signed("<", after, ldb), loop, done)
         builder.position_at_end(done)
         return added
+
+    def _dot(self, builder: Any, added: Any, x: Any, c: Any) -> Any:
+        """Add the products of four bytes in each lane to the integer of the lane."""
+        name = f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}"
+        return builder.call(declared(builder, name, *[self.integers] * 4), [added, x, c])
 
     def _spread(self, builder: Any, number: Any) -> Any:
         return spread(builder, number, self.lanes)

@@ -36,21 +36,31 @@ from fastlloyd.clustering.compiled.byte_products import (
 )
 from fastlloyd.clustering.compiled.distances import Width
 
-BYTE_CELLS, BOUND_CELLS, MOST_ROWS = 24 << 10, 1 << 16, 96  # of a group of records
 FEW_RECORDS = 7  # for which other ways would take longer than exact distances to all candidates
 MIDDLE = 128  # added to a byte of a record, which then has no sign
 UP = 1.0 + 2.0**-20  # a factor larger than what a few roundings to float32 lose
 ROUNDED = 2.0**-21  # 8 u of docs/proofs/eight-bits.md
-_PACKED, _TERMS, _SMALL = types.int8[:, :, :, ::1], types.float32[:, ::1], types.int32[:, ::1]
+_PACKED, _F2, _SMALL = types.int8[:, :, :, ::1], types.float32[:, ::1], types.int32[:, ::1]
 _POINT = types.int32[::1]
-_CENTROIDS: Any = types.Tuple((_PACKED, _TERMS, _SMALL, _POINT))  # type: ignore[no-untyped-call]
+_CENTROIDS: Any = types.Tuple((_PACKED, _F2, _SMALL, _POINT))  # type: ignore[no-untyped-call]
+_SCRATCH: Any = types.Tuple(  # type: ignore[no-untyped-call]
+    (types.uint8[:, ::1], _F2, _F2, _F2, types.float64[::1], types.int64[::1])
+)
 
 
 @kernel_by_width(
-    LANES, lambda width: types.float64(CENTROIDS, REAL, _PACKED, _TERMS, _SMALL, _POINT, width)
+    LANES,
+    lambda width: types.float64(CENTROIDS, REAL, _PACKED, _SMALL, _F2, _SMALL, _POINT, width),
 )
 def pack(
-    C: IntArray, scale: float, packed: Any, terms: Any, small: Points, middle: Labels, width: Width
+    C: IntArray,
+    scale: float,
+    packed: Any,
+    begin: Points,
+    terms: Any,
+    small: Points,
+    middle: Labels,
+    width: Width,
 ) -> float:
     """Convert centroids to bytes, each with a scale of its own.
 
@@ -61,28 +71,19 @@ def pack(
     scale : scale of the bytes of records.
     packed : output, bytes of centroids as `add_products` needs them, (vectors, groups, lanes, 4).
         All entries must be 0 before the call.
+    begin : output, first row of `terms` as int32, in the same memory, (1, centroids).
     terms : output, terms of `add_products`, (5, centroids with those that fill up the last panel).
+        All entries must be 0 before the call.
     small : output, the centroids as int32.
-    middle : output, a point near the centroids, (d,). The bytes of a centroid represent its offset
-        from this point.
+    middle : a point near the centroids, (d,). The bytes of a centroid represent its offset from
+        this point.
     width : tuple whose length is the number of lanes.
     """
     k, d = C.shape
-    begin, factors, constants, p, q = (
-        terms[0].view(np.int32),
-        terms[1],
-        terms[2],
-        terms[3],
-        terms[4],
-    )
-    sums, distance, most = np.zeros(d), 0.0, 0.0
-    for c in range(k):
-        for j in range(d):
-            sums[j] += C[c, j]
+    factors, constants, p, q = terms[1], terms[2], terms[3], terms[4]
+    distance, most = 0.0, 0.0
     for j in range(d):
-        middle[j] = np.int32(np.rint(sums[j] / k))
         distance += np.float64(middle[j]) * middle[j]
-    terms[:] = 0
     constants[k:] = np.inf
     for c in range(k):
         vector, lane, reach, total = packed[c // len(width)], c % len(width), 0, np.int64(0)
@@ -100,7 +101,7 @@ def pack(
             lost += (x - unit * byte) * (x - unit * byte)
             length += byte * byte
             along += middle[j] * byte
-        begin[c] = np.int32(-MIDDLE * total)
+        begin[0, c] = np.int32(-MIDDLE * total)
         factors[c] = np.float32(-2.0 * scale * unit)
         constants[c] = np.float32(square + 2.0 * unit * along)
         p[c] = np.float32(2.0 * unit * math.sqrt(length) * UP)
@@ -112,7 +113,7 @@ def pack(
 @kernel_by_width(
     LANES,
     lambda width: types.int64(
-        RECORDS, INTEGER, _CENTROIDS, read(REAL, 1), INTEGER,
+        RECORDS, INTEGER, _CENTROIDS, read(REAL, 1), INTEGER, _SCRATCH,
         LABELS, LABELS, width
     ),
 )  # fmt: skip
@@ -122,6 +123,7 @@ def label_rows(
     centroids: Any,
     frame: FloatArray,
     most: int,
+    scratch: Any,
     labels: Labels,
     many: Labels,
     width: Width,
@@ -134,17 +136,16 @@ def label_rows(
     centroids : packed, terms, small and middle of `pack`.
     frame : scale, the length that `pack` returned, relative error of sums in float32, and squared
         radius.
+    scratch : memory for a group of records: bytes (rows, 4 groups of features), bounds (rows,
+        centroids), best (rows, lanes), margins (rows, 2), squares (rows,), and candidates (k +
+        PANEL,). The number of rows is a multiple of ROWS.
     labels : output. The label of a record beyond the radius is k.
     many : output, positions of the records whose labels are not set.
     width : tuple whose length is the number of lanes.
     """
     packed, terms, C, middle = centroids
-    k, cells, n, found = len(C), 4 * packed.shape[1], terms.shape[1], 0
-    rows = max(1, min(MOST_ROWS, BYTE_CELLS // cells, BOUND_CELLS // n) // ROWS) * ROWS
-    block = np.full((rows, cells), np.uint8(MIDDLE), np.uint8)
-    bounds, best = np.empty((rows, n), np.float32), np.empty((rows, len(width)), np.float32)
-    margins, squares = np.zeros((rows, 2), np.float32), np.empty(rows)
-    candidates, left = np.empty(k + PANEL, np.int64), FEW_RECORDS
+    block, bounds, best, margins, squares, candidates = scratch
+    k, rows, found, left = len(C), len(block), 0, FEW_RECORDS
     for first in range(0, len(labels), rows):
         m = min(rows, len(labels) - first)
         for i in range(m):
