@@ -210,7 +210,7 @@ def test_the_first_block_of_the_readme_runs_in_a_clone(
     assert made == "$ make demo"
     assert "demo" in targets
     assert run(shlex.split(fitted.removeprefix("$ .venv/bin/fastlloyd "))) == 0
-    assert (tmp_path / "result/centroids.csv").exists()
+    assert (tmp_path / "first/centroids.csv").exists()
 
 
 @pytest.mark.parametrize("page", ALL_PAGES)
