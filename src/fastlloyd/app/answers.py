@@ -20,6 +20,7 @@ from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
 
 NUMBERS: Final = (CellKind.NUMBER, CellKind.LIMIT)
 _WHOLE: Final = re.compile(r"[0-9]{1,15}|[0-9]{1,3}((,[0-9]{3})+|( [0-9]{3})+|(_[0-9]{3})+)")
+_FORCE: Final = ", or replace it with --force"
 _PLAIN: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
 
@@ -149,8 +150,15 @@ def faults_in(make: Any, fields: Mapping[str, str]) -> list[FieldFault]:
 
 def sentence_of(error: FastLloydError) -> str:
     """Return the sentence of an error for a page: with a capital letter and a full stop."""
-    text = str(error).removeprefix("features.")
-    return f"{text[:1].upper()}{text[1:]}."
+    return as_sentence(str(error).removeprefix("features."))
+
+
+def as_sentence(text: str) -> str:
+    """Return a text for a page: with a capital letter and a full stop, and without an option of the
+    command line that no page has.
+    """
+    plain = text.replace(_FORCE, "").strip()
+    return f"{plain[:1].upper()}{plain[1:].rstrip('.')}{'' if plain.endswith('?') else '.'}"
 
 
 def _at_fields(errors: Iterable[FastLloydError], fields: Mapping[str, str]) -> Iterator[FieldFault]:

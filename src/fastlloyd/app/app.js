@@ -28,6 +28,7 @@ async function look() {
     if (now.over) {
       bar.hidden = true;
       live.querySelector("[data-over]").hidden = false;
+      for (const each of document.querySelectorAll("[data-running]")) each.hidden = true;
     } else setTimeout(look, 1000);
   } catch {
     document.querySelector("[data-gone]").hidden = false;

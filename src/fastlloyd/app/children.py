@@ -299,7 +299,9 @@ class _Said(NamedTuple):
                 logged.append(msgspec.json.decode(line, type=dict[str, Any]))
         said = [str(each.get("message", "")) for each in logged]
         lines += [{"note": text.removeprefix(_NOTE)} for text in said if text.startswith(_NOTE)]
-        warned = [str(each["message"]) for each in logged if each.get("level") == "warning"]
+        connected = [at for at, text in enumerate(said) if text.startswith("connected to ")]
+        later = logged[connected[-1] if connected else 0 :]  # an older warning is settled
+        warned = [str(each["message"]) for each in later if each.get("level") == "warning"]
         errors = [line for line in err.splitlines() if line.startswith("Error:")]
         return cls(lines, [*errors, *warned[-1:]])
 

@@ -39,6 +39,14 @@ class Form:
         """Return the last value of a field without spaces around it, or ""."""
         return self.fields.get(name, [""])[-1].strip()
 
+    def path(self, name: str) -> str:
+        """Return the last value of a field without the quotation marks that a file manager puts
+        around a path that is copied.
+        """
+        text = self.text(name)
+        is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+        return text[1:-1] if is_quoted else text
+
     def texts(self, name: str) -> list[str]:
         """Return all values of a field."""
         return list(self.fields.get(name, []))

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from starlette.responses import HTMLResponse
 
-from fastlloyd.app.answers import FieldFault
+from fastlloyd.app.answers import FieldFault, as_sentence
 from fastlloyd.base.markup import Child, Markup, constant, element, together
 
 h = element
@@ -82,7 +82,7 @@ def page(
             "div",
             h("b", "fastlloyd"),
             h("nav", links, aria_label="Pages"),
-            h("span", "on this machine only", class_="soft"),
+            h("span", "Pages of this machine only", class_="aside"),
         ),
         class_="top",
     )
@@ -106,8 +106,9 @@ def _summed_up(faults: Sequence[FieldFault]) -> Markup | None:
     if not faults:
         return None
     items = [
-        h("li", h("a", fault.sentence, href=f"#{fault.field}") if fault.field else fault.sentence)
+        h("li", h("a", said, href=f"#{fault.field}") if fault.field else said)
         for fault in faults
+        for said in (as_sentence(fault.sentence),)
     ]
     heading = "Please correct this" if len(faults) == 1 else "Please correct these"
     return h(
@@ -162,7 +163,7 @@ def form(action: str, *body: Child, label: str = "Continue", back: str | None = 
 
 def fault_at(field: str, faults: Sequence[FieldFault]) -> Markup | None:
     """Return the sentences about a field, or None."""
-    said = [fault.sentence for fault in faults if fault.field == field]
+    said = [as_sentence(fault.sentence) for fault in faults if fault.field == field]
     return h("span", " ".join(said), class_="fault", id=f"{field}-fault") if said else None
 
 

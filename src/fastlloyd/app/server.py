@@ -98,6 +98,7 @@ _POST: Final[dict[str, Answer]] = {
     "/study/{name}/identity": identity.take,
     "/study/{name}/make": identity.make,
     "/study/{name}/invitation": invitation.take,
+    "/study/{name}/plan-folder": invitation.choose,
     "/study/{name}/plan": plan.take,
     "/study/{name}/decline": plan.decline,
     "/study/{name}/approval": approval.take,

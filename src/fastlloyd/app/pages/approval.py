@@ -37,7 +37,8 @@ def _page(
             "p",
             "Print the agreement for the person who answers for the records, such as the data"
             " protection officer. It says what is agreed, what your ledger holds before and after,"
-            " what leaves this machine, and who sees it.",
+            " what leaves this machine, and who sees it. When it is open, print it with Ctrl+P (on"
+            " a Mac, Cmd+P).",
         ),
         h(
             "div",
@@ -94,7 +95,8 @@ async def take(site: Site, request: Request) -> Response:
     try:
         date.fromisoformat(given["on"])
     except ValueError:
-        faults.append(FieldFault("on", "Write a day, such as 2026-05-31."))
+        said = "Write the day with year, month and day in this order, such as 2026-05-31."
+        faults.append(FieldFault("on", said))
     if faults:
         return _page(name, answers, given, tuple(faults))
     found = answers | {"approval": given}

@@ -232,7 +232,7 @@ async def take(site: Site, request_: Request) -> Response:
     if not door_of(request_).is_fresh:
         door_of(request_).ask_for_code()
         return start.ask_again(f"/new/{name}/confirm")
-    out, purpose = form_.text("out"), form_.text("purpose")
+    out, purpose = form_.path("out"), form_.text("purpose")
     if form_.text("shown") != shown_as(answers):
         said = "Another page changed the answers meanwhile. Look again before you start."
         return await _page(name, answers, out, (FieldFault("", said),))

@@ -77,10 +77,11 @@ def fields(path: str, header: str, faults: tuple[FieldFault, ...]) -> tuple[Mark
     )
 
 
-def files_in(action: str, folder: str) -> Markup:
+def files_in(action: str, folder: str, endings: tuple[str, ...] = _ENDINGS) -> Markup:
     """Return the content of a folder as a list from which the user chooses a file.
 
     action : path to which the choice is sent.
+    endings : endings of the names of the files in the list.
     """
     try:
         found = sorted(os.scandir(folder), key=lambda each: (not each.is_dir(), each.name.lower()))
@@ -90,7 +91,7 @@ def files_in(action: str, folder: str) -> Markup:
         each
         for each in found
         if not each.name.startswith(".")
-        and (each.is_dir() or (each.is_file() and each.name.lower().endswith(_ENDINGS)))
+        and (each.is_dir() or (each.is_file() and each.name.lower().endswith(endings)))
     ]
     buttons = [
         h(
@@ -158,7 +159,7 @@ def picked(given: Form) -> tuple[Answers, FieldFault | None]:
 async def take(site: Site, request: Request) -> Response:
     """Look at the file, and lead to the next step."""
     name, given = id_of(request), await Form.of(request)
-    path, header = given.text("path"), given.text("header")
+    path, header = given.path("path"), given.text("header")
     found, faults = await seen(path, header)
     if found is None:
         return await _page(site, request, path, header, faults)

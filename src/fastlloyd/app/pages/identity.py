@@ -22,7 +22,8 @@ from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdenti
 
 NEW: str = "new-identity"
 _SECONDS = 120
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_LONGEST = 63
+_NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 Given = dict[str, Any]
 
 
@@ -38,8 +39,8 @@ async def show(site: Site, request: Request) -> Response:
     errand = site.errands.of(name, NEW)
     if errand is not None and errand.state != "over":
         return go(f"/study/{name}/wait")
-    faults = (FieldFault("name", errand.fault),) if errand is not None and errand.fault else ()
-    return await _page(site, name, answers, {}, faults)
+    faults = (FieldFault("", errand.fault),) if errand is not None and errand.fault else ()
+    return await _page(site, name, answers, answers.get("asked", {}), faults)
 
 
 async def _page(
@@ -54,12 +55,14 @@ async def _page(
             faults = (FieldFault("key", sentence_of(error)),)
     known = list(dict.fromkeys(each["key"] for _, each in site.studies.recent() if "key" in each))
     forms = [_choose(name, known, given, faults), _make(site, name, given, faults)]
+    if not known:
+        forms.reverse()
     return page(
         "Your identity",
         h(
             "p",
             "An identity shows the others that it is your organisation that takes part. It is two"
-            " files: one to keep, one to send.",
+            " files: one to keep, and one to send to the person who invites you.",
         ),
         bill,
         h(
@@ -92,7 +95,7 @@ def _bill(key: str, public: PublicIdentity) -> Markup:
         ),
         (
             "Say on the telephone",
-            h("span", h("code", in_groups(public.fingerprint)), ", the fingerprint."),
+            h("span", h("code", in_groups(public.fingerprint)), ", when that person calls you."),
         ),
         ("Name in the study", public.name),
         ("Valid until", f"{public.expires}"),
@@ -139,12 +142,13 @@ def _make(site: Site, name: str, given: Given, faults: tuple[FieldFault, ...]) -
                 "Folder for the two files",
                 given.get("folder", str(site.results)),
                 faults,
-                hint="A folder of this machine that others cannot open.",
+                hint="A folder of this machine that others cannot open, or a new one.",
             ),
             box(
                 "locked",
-                "Encrypt the keys with a passphrase. The terminal where the app was started asks"
-                " for it, now and each time you take part. Nobody can reset it.",
+                "Encrypt the keys with a passphrase of at least 8 characters. The terminal where"
+                " the app was started asks for it, now and each time you take part. Nobody can"
+                " reset it.",
                 is_ticked=bool(given.get("locked", can_ask)),
             )
             if can_ask
@@ -174,7 +178,7 @@ def public_of(key: str) -> PublicIdentity:
 async def take(site: Site, request: Request) -> Response:
     """Store an existing identity in the draft, after a check."""
     name, form_ = id_of(request), await Form.of(request)
-    answers, key = site.studies.load(name), form_.text("key")
+    answers, key = site.studies.load(name), form_.path("key")
     try:
         await beside(public_of, key)
     except DataError as error:
@@ -197,11 +201,11 @@ def keep(site: Site, name: str, key: str) -> None:
 async def make(site: Site, request: Request) -> Response:
     """Make a new identity in a child process, and store it in the draft."""
     name, form_ = id_of(request), await Form.of(request)
-    given: Given = {each: form_.text(each) for each in ("name", "folder")}
+    given: Given = {"name": form_.text("name"), "folder": form_.path("folder")}
     given["locked"] = bool(form_.text("locked"))
     answers, faults = site.studies.load(name), list[FieldFault]()
     if not _NAME.fullmatch(given["name"]):
-        faults.append(FieldFault("name", "Write small letters, digits and dashes."))
+        faults.append(FieldFault("name", _named(given["name"])))
     folder = Path(given["folder"])
     try:
         check_path(given["folder"])
@@ -218,11 +222,18 @@ async def make(site: Site, request: Request) -> Response:
 
     questions = (f"New passphrase for {given['name']}: ", "Repeat it: ") if given["locked"] else ()
     try:
+        site.studies.save(name, answers | {"asked": given})
         site.errands.begin(name, NEW, work, questions)
     except StateError as error:
         fault = FieldFault("", sentence_of(error))
         return await _page(site, name, answers, given, (fault,))
     return go(f"/study/{name}/wait")
+
+
+def _named(text: str) -> str:
+    """Return a sentence about a name that cannot be used, with a similar name that can."""
+    similar = re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "clinic-a"
+    return f"Write small letters, digits and dashes, such as {similar}."
 
 
 def _keygen(name: str, folder: Path, secret: str | None) -> None:

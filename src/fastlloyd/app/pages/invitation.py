@@ -10,6 +10,7 @@ from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import STUDY, elsewhere, form, h, page, text_field
 from fastlloyd.app.looking import check_is_plain_file, check_path
+from fastlloyd.app.pages.file import files_in, picked
 from fastlloyd.app.pages.identity import public_of
 from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
 from fastlloyd.base.sealed_toml import load_text
@@ -20,6 +21,8 @@ from fastlloyd.jobs.join_file import id_of_run
 from fastlloyd.jobs.parties import check_member
 
 _OF_PLAN = ("key",)
+_OF_PLANS = ("fastlloyd plan", "protocol_version")
+_ENDINGS = (".toml", ".txt")
 
 
 async def show(site: Site, request: Request) -> Response:
@@ -28,19 +31,26 @@ async def show(site: Site, request: Request) -> Response:
     answers = site.studies.load(name)
     if before := missing_step(answers, "invitation", STUDY):
         return go(f"/study/{name}/{before}")
-    return _page(name, answers, answers.get("plan_path", ""), "")
+    return await _page(site, name, answers, answers.get("plan_path", ""), "")
 
 
-def _page(
-    name: str, answers: Answers, path: str, digest: str, faults: tuple[FieldFault, ...] = ()
+async def _page(
+    site: Site,
+    name: str,
+    answers: Answers,
+    path: str,
+    digest: str,
+    faults: tuple[FieldFault, ...] = (),
 ) -> Response:
+    folder = answers.get("plan_folder") or str(Path(path).parent if path else site.results)
     return page(
         "Which study?",
         h(
             "p",
-            "The person who invites you sends a plan. Somebody may change it on its way. So let"
-            " somebody who has it read its digest to you: call a number that you know from"
-            " elsewhere, and type what you hear.",
+            "The person who invites you sends a plan, a file such as plan.toml. Somebody may change"
+            " it on its way. Its digest shows that: 64 letters and digits that belong to this plan"
+            " alone. Call that person at a number that you know from elsewhere, let the digest be"
+            " read to you, and type what you hear.",
         ),
         form(
             f"/study/{name}/invitation",
@@ -61,10 +71,27 @@ def _page(
             ),
             back=f"/study/{name}/identity",
         ),
+        await beside(files_in, f"/study/{name}/plan-folder", folder, _ENDINGS),
         elsewhere("fastlloyd plan digest plan.toml\nfastlloyd plan explain plan.toml"),
         faults=faults,
         steps=steps(name, answers, "invitation", STUDY),
     )
+
+
+async def choose(site: Site, request: Request) -> Response:
+    """Take a folder to list, or a plan from the list."""
+    name, given = id_of(request), await Form.of(request)
+    answers = site.studies.load(name)
+    if before := missing_step(answers, "invitation", STUDY):
+        return go(f"/study/{name}/{before}")
+    found, fault = picked(given)
+    path = found.get("path", "")
+    if fault is not None:
+        return await _page(site, name, answers, path, "", (FieldFault("plan", fault.sentence),))
+    if path:
+        return await _page(site, name, answers, path, "")
+    site.studies.save(name, answers | {"plan_folder": found.get("folder", "")})
+    return go(f"/study/{name}/invitation#plan")
 
 
 async def take(site: Site, request: Request) -> Response:
@@ -75,20 +102,24 @@ async def take(site: Site, request: Request) -> Response:
     answers = site.studies.load(name)
     if before := missing_step(answers, "invitation", STUDY):
         return go(f"/study/{name}/{before}")
-    path, digest, key = form_.text("plan"), form_.text("digest"), answers["key"]
+    path, digest, key = form_.path("plan"), form_.text("digest"), answers["key"]
+
+    async def shown(fault: FieldFault) -> Response:
+        return await _page(site, name, answers, path, digest, (fault,))
+
     try:
         plan = await beside(plan_in, path)
     except DataError as error:
-        return _page(name, answers, path, digest, (FieldFault("plan", f"{error}"),))
+        return await shown(FieldFault("plan", f"{error}"))
     except FastLloydError as error:
-        return _page(name, answers, path, digest, (FieldFault("plan", sentence_of(error)),))
+        return await shown(FieldFault("plan", sentence_of(error)))
     if said := _difference(plan, digest):
-        return _page(name, answers, path, digest, (FieldFault("digest", said),))
+        return await shown(FieldFault("digest", said))
     try:
         member = await beside(public_of, key)
         check_member(member, plan, Path(key))
     except FastLloydError as error:
-        return _page(name, answers, path, digest, (FieldFault("plan", sentence_of(error)),))
+        return await shown(FieldFault("plan", sentence_of(error)))
     if site.runs.is_begun(id_of_run(plan, member)):
         return go(f"/runs/{id_of_run(plan, member)}")
     if bare(digest) != answers.get("digest"):
@@ -102,7 +133,13 @@ def plan_in(path: str) -> Plan:
     """Return the plan in a file. Raises DataError or PlanError if it cannot be used."""
     check_path(path)
     check_is_plain_file(path)
-    plan = Plan.from_toml(load_text(Path(path)), path)
+    text = load_text(Path(path))
+    if not any(each in text for each in _OF_PLANS):
+        raise DataError(
+            "This file is not a plan. Choose the file that the person who invites you sent, such as"
+            " plan.toml. If only its text came, in a mail, ask for the file."
+        )
+    plan = Plan.from_toml(text, path)
     plan.check_networked()
     return plan
 

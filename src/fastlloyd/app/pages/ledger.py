@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastlloyd.app.answers import FieldFault, number
+from fastlloyd.app.answers import FieldFault, as_sentence, number
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import elsewhere, form, h, page, text_field
 from fastlloyd.app.pages.protect import dataset_faults, dataset_fields, is_known
@@ -54,10 +54,17 @@ async def _page(
         class_="scroll",
     )
     said = [
-        h("section", h("h2", one.dataset), h("ul", [h("li", text) for text in meaning(one)]))
+        h(
+            "section",
+            h("h2", one.dataset),
+            h("ul", [h("li", as_sentence(text)) for text in meaning(one)]),
+        )
         for one in listed
     ]
-    of_years = [h("li", f"{year}: {number} runs") for year, number in years[:_YEARS]]
+    of_years = [
+        h("li", f"{year}: {number} {'run' if number == 1 else 'runs'}")
+        for year, number in years[:_YEARS]
+    ]
     return page(
         "What was spent on your data sets",
         h(

@@ -8,7 +8,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastlloyd.app.answers import FieldFault
+from fastlloyd.app.answers import FieldFault, as_sentence
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import STUDY, elsewhere, form, h, page
@@ -124,14 +124,23 @@ def in_words(plan: Plan, name: str) -> Rows:
         else "Bounds of the features."
     )
     pooled = said(left(plan)[1], unit)
+    cap = next(each.max_records for each in plan.clients if each.name == name)
     rows: Rows = [
+        (
+            "Your part",
+            (
+                f"You take part as {name}, with at most {cap:,} {unit.many}. A table with more is"
+                " refused."
+            ),
+        ),
         ("What comes out", f"{found} Noise is added to all of it."),
         ("Who sees it", _seen_by(plan)),
         (
             "What leaves this machine",
             (
-                f"Sums and counts under masks, in {m.n_rounds} rounds, {moved.sent:,} bytes in all."
-                f" The records stay here. {moved.received:,} bytes come back."
+                f"Sums and counts under masks go to the server at {plan.server.address}, in"
+                f" {m.n_rounds} rounds, {moved.sent:,} bytes in all. The records stay here."
+                f" {moved.received:,} bytes come back."
             ),
         ),
         ("What one can find out", _odds(plan)),
@@ -146,12 +155,12 @@ def in_words(plan: Plan, name: str) -> Rows:
             [
                 h("p", f"This epsilon still protects one {unit.one} of another organisation:"),
                 h("ul", [h("li", text) for text in pooled]),
-                [h("p", _whole(text)) for text in said(totals(plan), unit)],
+                [h("p", as_sentence(text)) for text in said(totals(plan), unit)],
             ]
             if pooled
             else "",
         ),
-        (f"One {unit.one}", sentences(persons(plan), unit)),
+        ("Who is protected", sentences(persons(plan), unit)),
         (
             "What it costs",
             f"Epsilon {epsilon_up(m.epsilon)} at delta {delta_up(m.delta)}, on your data set.",
@@ -168,11 +177,6 @@ def _seen_by(plan: Plan) -> list[Markup]:
         warning = h("b", "NOT FOR PUBLICATION: ")
         published = h("p", warning, "the server must never see the result.")
     return [h("p", who), published]
-
-
-def _whole(text: str) -> str:
-    """Return a text as a sentence, with a capital letter and a full stop."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def _odds(plan: Plan) -> str:
@@ -192,8 +196,15 @@ def _odds(plan: Plan) -> str:
         f"Suppose that somebody knows all other {unit.many} and guesses {asked}. Without the"
         f" result, 50 of 100 guesses are right. With it, at most {average} of 100 are right on"
         f" average. After the most telling result, at most {at_most} of 100 are right, except with"
-        f" probability {delta_up(m.delta)}."
+        f" probability {delta_up(m.delta)}{_rarely(m.delta)}."
     )
+
+
+def _rarely(delta: float) -> str:
+    """Return delta as one in so many, in brackets, or "" for delta 0."""
+    if delta == 0:
+        return ""
+    return f" (once in {math.floor(float(f'{1 / delta:.1e}')):,})"
 
 
 def _recipe(plan: Plan) -> Markup:

@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastlloyd.app.answers import FieldFault, sentence_of
+from fastlloyd.app.answers import FieldFault, as_sentence, sentence_of
 from fastlloyd.app.drafts import Answers, now, shown_as
 from fastlloyd.app.errands import OVER
 from fastlloyd.app.forms import Form
@@ -78,6 +78,7 @@ async def _page(
             "Rehearse again" if is_ready else "Rehearse: read the records, send nothing",
             class_="second" if is_ready else None,
         ),
+        None if is_ready else h("a", "Back", href=f"/study/{name}/records", class_="button second"),
         method="post",
         action=f"/study/{name}/rehearse",
         class_="acts",
@@ -96,6 +97,13 @@ async def _page(
             "The app reads your records once, as in the longest round, and asks the ledger and"
             " the store whether they allow the run.",
         ),
+        h(
+            "p",
+            "To correct a cell, change it in the file and save it. Then go back to the records, and"
+            " look at the file again. Only the person who invited you can change the plan.",
+        )
+        if faults and not is_ready
+        else None,
         _findings(found["ready"], unit) if is_ready and found is not None else None,
         again,
         _start(name, answers, out, faults) if is_ready else None,
@@ -124,7 +132,10 @@ def _findings(ready: Found, unit: Unit) -> Markup:
         ),
         ("In your ledger", [h("p", _account(each)) for each in ready["accounts"]]),
         ("It would send", f"{moved['sent']:,} bytes in all; {moved['received']:,} come back."),
-        ("What others see", h("ul", [h("li", _said(each)) for each in ready["seen_by_others"]])),
+        (
+            "What others see",
+            h("ul", [h("li", as_sentence(each["sentence"])) for each in ready["seen_by_others"]]),
+        ),
         ("Reading the records", _passes(ready)),
     ]
     return h(
@@ -135,11 +146,6 @@ def _findings(ready: Found, unit: Unit) -> Markup:
         _exact(exact, unit),
         role="status",
     )
-
-
-def _said(seen: Found) -> str:
-    text = str(seen["sentence"]).rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _account(each: Found) -> str:
@@ -176,13 +182,14 @@ def _exact(exact: Found, unit: Unit) -> Markup:
     """
     rows, filled = exact["rows"], exact["filled"] or {}
     many = [key for key, n in exact["clipped"].items() if n > MANY_OUTSIDE * rows]
+    counted = "" if rows == exact["number"] else f" in {rows:,} rows"
     heads = ("feature", "outside the bounds", "filled in")
     table = h(
         "table",
         h(
             "caption",
-            f"{exact['number']:,} {unit.many} in {rows:,} rows; {exact['left_out']:,} rows are left"
-            " out. Exact numbers: tell them to no one.",
+            f"{exact['number']:,} {unit.many}{counted}; {exact['left_out']:,} rows are left out."
+            " Exact numbers: tell them to no one.",
         ),
         h("thead", h("tr", [h("th", text, scope="col") for text in heads])),
         h(
@@ -310,7 +317,7 @@ async def take(site: Site, request: Request) -> Response:
     if not door_of(request).is_fresh:
         door_of(request).ask_for_code()
         return start.ask_again(f"/study/{name}/rehearsal")
-    out = form_.text("out")
+    out = form_.path("out")
     errand = site.errands.of(name, REHEARSAL)
     found = None if errand is None else errand.found
     if found is None or not found["shown"] == form_.text("shown") == shown_as(answers):

@@ -12,7 +12,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from fastlloyd.app.answers import FieldFault
+from fastlloyd.app.answers import FieldFault, as_sentence
 from fastlloyd.app.children import RunLook
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import elsewhere, form, h, page, text_field
@@ -64,7 +64,7 @@ async def show(site: Site, request: Request) -> Response:
     """Return the page of a run in its current state."""
     name = id_of(request)
     look = await beside(site.runs.look, name)
-    notes = [h("p", f"{note[:1].upper()}{note[1:]}", class_="note") for note in look.notes]
+    notes = [h("p", as_sentence(note), class_="note") for note in look.notes]
     if look.study is not None and look.state is not RunState.DONE:
         return study_run.show(site, request, look, look.study)
     if look.state is RunState.RUNNING:
@@ -74,7 +74,7 @@ async def show(site: Site, request: Request) -> Response:
     return page(
         "There is no result",
         h("p", _SAID[look.state], class_="note", role="status"),
-        [h("p", f"Reason: {fault}.", class_="warn") for fault in look.faults],
+        [h("p", f"Reason: {fault.rstrip('.')}.", class_="warn") for fault in look.faults],
         notes,
         h("p", "The app does not start it again by itself."),
         h(
@@ -108,6 +108,7 @@ def _running(request: Request, look: RunLook, notes: list[Markup]) -> Response:
             "p",
             "You may close this page and the app: the run goes on, and you find it on the first"
             " page later.",
+            data_running=True,
         ),
         notes,
         h(
@@ -122,6 +123,7 @@ def _running(request: Request, look: RunLook, notes: list[Markup]) -> Response:
             method="post",
             action=f"/runs/{name}/stop",
             class_="acts",
+            data_running=True,
         ),
     )
 
@@ -130,7 +132,7 @@ async def live(site: Site, request: Request) -> Response:
     """Return the state of a run to the script of its page."""
     look = await beside(site.runs.look, id_of(request))
     if look.study is not None:
-        return study_run.live(request, look, look.study)
+        return study_run.live(site, request, look, look.study)
     state, step = _words(look)
     is_over = look.state is not RunState.RUNNING
     return answer(request, state, step, is_over=is_over, round_=look.round, n_rounds=look.n_rounds)
@@ -272,7 +274,7 @@ async def labels(site: Site, request: Request) -> Response:
     look = await beside(site.runs.look, name)
     if look.state is not RunState.DONE:
         return go(f"/runs/{name}")
-    target = given.text("target")
+    target = given.path("target")
     try:
         check_path(target)
     except DataError:
@@ -287,7 +289,14 @@ async def labels(site: Site, request: Request) -> Response:
         return await _done(
             site, name, look, [], faults=(FieldFault("target", fault_said),), target=target
         )
-    said = h("p", h("b", "NOT private: "), "written to ", h("code", target), ".", class_="note")
+    said = h(
+        "p",
+        h("b", "NOT private: "),
+        "written to ",
+        h("code", target),
+        ". Each line has the number of a record, in the order of your file, and its group.",
+        class_="note",
+    )
     return await _done(site, name, look, [], said)
 
 

@@ -173,7 +173,7 @@ async def take(site: Site, request: Request) -> Response:
     answers = site.studies.load(name)
     if before := missing_step(answers, "records", STUDY):
         return go(f"/study/{name}/{before}")
-    path, header = given.text("path"), given.text("header")
+    path, header = given.path("path"), given.text("header")
     found, faults = await seen(path, header)
     if found is None:
         answers = {key: value for key, value in answers.items() if key not in _OF_FILE}
@@ -204,7 +204,11 @@ async def take_columns(site: Site, request: Request) -> Response:
     faults = list[FieldFault]()
     for at, each in enumerate(wanted):
         if has_recipe and names[each.key] not in every:
-            faults.append(FieldFault(f"column{at}", f"Choose the column for {each.key}."))
+            said = (
+                f"Choose the column for {each.key}. If your file has no such column, use another"
+                " file, or ask the person who invited you."
+            )
+            faults.append(FieldFault(f"column{at}", said))
     if missing := [each.key for each in wanted if not has_recipe and each.key not in every]:
         said = (
             f"Your file has no column {listing(missing)}. Rename the columns in a copy of the"
@@ -219,6 +223,8 @@ async def take_columns(site: Site, request: Request) -> Response:
     found = {"names": names, "id": given_id, "words": given_words(given)}
     if faults:
         return await _page(site, name, answers, answers | found, tuple(faults))
+    if (errand := site.errands.of(name)) is not None and errand.fault:
+        site.errands.forget(name)  # it was about other answers
     site.studies.save(name, answered(answers | found, "records", STUDY))
     return go(f"/study/{name}/rehearsal")
 

@@ -5,10 +5,12 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastlloyd.app.answers import FieldFault, sentence_of
+from fastlloyd.app.answers import FieldFault, as_sentence, sentence_of
 from fastlloyd.app.children import RunLook
-from fastlloyd.app.errands import ASKING, OVER
+from fastlloyd.app.errands import OVER
 from fastlloyd.app.frame import elsewhere, h, page
+from fastlloyd.app.pages.plan import bill
+from fastlloyd.app.pages.waiting import words_of
 from fastlloyd.app.run_state import RunState
 from fastlloyd.app.site import Site, id_of
 from fastlloyd.app.studies import StudyLook, plan_of
@@ -20,12 +22,12 @@ from fastlloyd.jobs.join_file import JoinFile
 from fastlloyd.jobs.live import Live
 from fastlloyd.reports.accounts import spent
 from fastlloyd.reports.facts import duration
-from fastlloyd.reports.status import ago, clock, utc
+from fastlloyd.reports.status import ago, utc
 
 GO_ON = "go-on"
 _SAID = {
     RunState.PAUSED: "This machine has stopped taking part. Nothing is lost: the study goes on from"
-    " here when you press the button.",
+    " here when you press Go on.",
     RunState.NOT_SPENT: "Your part in the study ended before anything was charged. Nothing was"
     " spent.",
     RunState.SPENT: "The study ended without a result.",
@@ -44,17 +46,24 @@ def words(look: RunLook, study: StudyLook) -> tuple[str, str]:
     sight, now = live.sight, time.time()
     if live.is_old(now):
         return f"Last heard {ago(live.age(now))}.", "The process may have stopped."
-    said = [f"Since {clock(now - live.since)}."]
+    said = [f"This step began {ago(now - live.since)}."]
     if sight.n_awaited:
         said.append(f"Waiting for {sight.n_awaited} of {sight.n_clients} organisations.")
     if sight.seconds_left is not None:
-        said.append(f"This machine gives up in {clock(sight.seconds_left)}.")
-    said.append(f"Sent {sight.sent:,} bytes, received {sight.received:,}.")
+        left = ago(sight.seconds_left).removesuffix(" ago")
+        said.append(f"This machine gives up if nothing comes in {left}.")
+    if study.n_exchanges:
+        said.append(f"{study.n_charged} of {study.n_exchanges} rounds are charged so far.")
+    said.append(f"Sent {sight.sent:,} bytes, received {sight.received:,} bytes.")
+    said += map(as_sentence, look.faults)
     return f"{sight.step[:1].upper()}{sight.step[1:]}.", " ".join(said)
 
 
-def live(request: Request, look: RunLook, study: StudyLook) -> Response:
+def live(site: Site, request: Request, look: RunLook, study: StudyLook) -> Response:
     """Return the state of a part in a study to the script of its page."""
+    errand = site.errands.of(id_of(request), GO_ON)
+    if errand is not None and errand.state != OVER:
+        return answer(request, words_of(errand), "", is_over=False)
     state, step = words(look, study)
     is_over = look.state is not RunState.RUNNING
     return answer(
@@ -65,15 +74,9 @@ def live(request: Request, look: RunLook, study: StudyLook) -> Response:
 def show(site: Site, request: Request, look: RunLook, study: StudyLook) -> Response:
     """Return the page of a part in a study that has no result yet."""
     name, errand = id_of(request), site.errands.of(id_of(request), GO_ON)
-    if errand is not None and errand.state == ASKING:
-        asked = h(
-            "p",
-            "Type the passphrase in the terminal where fastlloyd app was started.",
-            class_="note",
-            role="status",
-        )
-        end = (f"/runs/{name}", "Look again")
-        return page(study.name, asked, h("p", h("a", end[1], href=end[0], class_="button")))
+    if errand is not None and errand.state != OVER:
+        end = (f"/runs/{name}", "Continue")
+        return page(study.name, followed(request, words_of(errand), "", end))
     if look.state is RunState.RUNNING:
         return _running(request, look, study)
     faults = (
@@ -95,7 +98,9 @@ def _running(request: Request, look: RunLook, study: StudyLook) -> Response:
         h(
             "p",
             "You may close this page and the app: your part in the study goes on, and you find it"
-            " on the first page later. Only the server knows which organisations are missing.",
+            " on the first page later. Only the server knows which organisations are missing: ask"
+            " the person who invited you.",
+            data_running=True,
         ),
         _notes(look),
         h(
@@ -110,6 +115,7 @@ def _running(request: Request, look: RunLook, study: StudyLook) -> Response:
             method="post",
             action=f"/runs/{name}/stop",
             class_="acts",
+            data_running=True,
         ),
         _same(look),
     )
@@ -119,6 +125,8 @@ def _bill(look: RunLook, study: StudyLook) -> Markup:
     rows: list[tuple[str, Child]] = [("You", study.client)]
     if isinstance(look.file, JoinFile):
         rows.append(("Data set", look.file.dataset))
+    if look.state is RunState.RUNNING:  # the script tells the rest anew each second
+        return bill(rows)
     if study.n_exchanges and look.state is not RunState.SPENT:
         rows.append(
             (
@@ -131,7 +139,7 @@ def _bill(look: RunLook, study: StudyLook) -> Markup:
         )
     if study.live is not None:
         rows.append(("Steps of this process", _steps(study.live)))
-    return h("dl", [[h("dt", term), h("dd", said)] for term, said in rows], class_="bill")
+    return bill(rows)
 
 
 def _steps(live_: Live) -> Child:
@@ -140,7 +148,7 @@ def _steps(live_: Live) -> Child:
 
 
 def _notes(look: RunLook) -> list[Markup]:
-    return [h("p", f"{note[:1].upper()}{note[1:]}", class_="note") for note in look.notes[-3:]]
+    return [h("p", as_sentence(note), class_="note") for note in look.notes[-3:]]
 
 
 def _same(look: RunLook) -> Markup:
@@ -150,7 +158,10 @@ def _same(look: RunLook) -> Markup:
 def _ended(
     site: Site, name: str, look: RunLook, study: StudyLook, faults: tuple[FieldFault, ...]
 ) -> Response:
-    title = f"{study.name} is waiting" if look.state is RunState.PAUSED else "There is no result"
+    title = {
+        RunState.PAUSED: f"{study.name} is waiting",
+        RunState.NOT_SPENT: f"{study.name}: nothing was spent",
+    }.get(look.state, f"{study.name}: there is no result")
     return page(
         title,
         h("p", _SAID[look.state], class_="note", role="status"),

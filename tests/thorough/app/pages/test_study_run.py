@@ -449,3 +449,71 @@ def test_a_request_whose_child_never_came_is_void_and_may_be_given_again(
     again = guest.post(f"/runs/{run_of(site)}/again").headers["location"]
     assert "In plain words" in guest.get(again).text
     Lock(guest.site.runs.path(run_of(site)) / "request.json").release()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.public.toml"])
+def test_another_file_than_a_plan_is_called_that(guest: Guest, site: Site, name: str) -> None:
+    at = identified(guest, site)
+    page = guest.answer(at, "invitation", plan=str(site.folder / name), digest="0" * 64)
+    assert "not a plan" in page.faults["plan"]
+
+
+def test_a_plan_is_chosen_from_a_list_or_by_a_path_in_quotation_marks(
+    guest: Guest, site: Site
+) -> None:
+    at, path = identified(guest, site), str(site.folder / "plan.toml")
+    page = guest.answer(at, "plan-folder", folder=str(site.folder))
+    assert f'value="{path}"' in guest.get(f"{at}/invitation").text
+    page = guest.answer(at, "plan-folder", chosen=path)
+    assert f'name="plan" value="{path}"' in page.text
+    digest = site.plan.digest.hex()
+    page = guest.answer(at, "invitation", plan=f'"{path}"', digest=digest)
+    assert "In plain words" in page.text
+
+
+def test_a_fault_of_a_rehearsal_goes_when_the_records_are_looked_at_again(
+    guest: Guest, site: Site
+) -> None:
+    at, _ = rehearsed(guest, site)
+    path = site.folder / "a.csv"
+    with path.open("a") as records:
+        records.write("1,2\n")
+    guest.post(f"{at}/rehearse")
+    waited(guest, at)
+    page = guest.get(f"{at}/rehearsal")
+    assert page.summed_up
+    assert "go back to the records" in page.text
+    guest.answer(at, "records", path=str(path), header="yes")
+    assert guest.answer(at, "columns", words="").summed_up == []
+
+
+def test_what_was_written_stays_when_no_identity_was_made(tmp_path: Path) -> None:
+    guest = Guest(tmp_path)
+    at = guest.post("/study").headers["location"].removesuffix("/identity")
+    page = guest.answer(at, "make", name="Clinic D", folder=str(tmp_path / "keys"))
+    assert "clinic-d" in page.faults["name"]
+    guest.site.errands.ask = lambda _: ""
+    guest.answer(at, "make", name="clinic-d", folder=str(tmp_path / "keys"), locked="yes")
+    waited(guest, at)
+    page = guest.get(f"{at}/identity")
+    assert page.faults == {}
+    assert page.summed_up[0].startswith("No passphrase")
+    assert 'value="clinic-d"' in page.text
+    assert f'value="{tmp_path / "keys"}"' in page.text
+
+
+def test_a_warning_before_the_connection_is_no_reason_of_a_later_end(
+    guest: Guest, site: Site
+) -> None:
+    at, _ = rehearsed(guest, site)
+    answers = guest.site.studies.load(at.rpartition("/")[2])
+    file = request_of(guest.site, answers, str(site.folder / "out"), is_rehearsal=False)
+    folder = guest.site.runs.path(file.run_id)
+    folder.mkdir(parents=True)
+    file.write(folder / "void.json")
+    connected = '{"level": "info", "message": "connected to localhost:1"}\n'
+    warning = '{"level": "warning", "message": "nobody listens"}\n'
+    for log, faults in ((warning, ["nobody listens"]), (warning + connected, [])):
+        (folder / "stderr").write_text(log)
+        (folder / "stderr").chmod(0o600)
+        assert list(guest.site.runs.look(file.run_id).faults) == faults
