@@ -129,10 +129,8 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
                     code=OTHER_VERSION,
                 ) from None
             raise PlanError(f"{source}: {error}") from None
-        # a check of the document's own content would only confuse: its content was changed
-        where = f" ({error})" if error.__cause__ is None else ""
         raise PlanError(
-            f"{source} was changed after it was made, or damaged; get the original{where}",
+            f"{source} was changed after it was made, or damaged; get the original ({error})",
             code=CHANGED_FILE,
         ) from None
     found = digest(document).hex()

@@ -25,6 +25,7 @@ from fastlloyd.app.site import Site, answered, go, id_of, missing_step, steps
 from fastlloyd.base.markup import Markup
 from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
 
+_ENDS = {"lower": "smallest", "upper": "largest"}
 _GAPS = (
     ("refuse", "refuses the whole file"),
     ("middle", "counts as the middle of the bounds"),
@@ -281,7 +282,7 @@ def _bounds(
         text = given[f"{end}{at}"]
         value: Any = (text or None) if each.kind is CellKind.DATE else number(text, mark)
         if value is None:
-            faults.append(FieldFault(f"{end}{at}", _no_number(each, text, mark)))
+            faults.append(FieldFault(f"{end}{at}", _no_number(each, _ENDS[end], text, mark)))
         ends.append(value)
     if None not in ends and not ends[0] < ends[1]:
         said = f"The smallest possible value of {each.name} must be below the largest."
@@ -289,11 +290,12 @@ def _bounds(
     return ends
 
 
-def _no_number(each: ColumnLook, text: str, mark: str) -> str:
+def _no_number(each: ColumnLook, end: str, text: str, mark: str) -> str:
     if each.kind is CellKind.DATE:
-        return f"Write a day for {each.name}, such as 2024-01-31."
+        return f"Write the {end} possible day of {each.name}, such as 2024-01-31."
+    said = f"Write the {end} possible value of {each.name} as a number"
     if "." in text and mark == ",":
-        return f"Write a number for {each.name} with a decimal comma, such as 0,5 or 1500."
+        return f"{said} with a decimal comma, such as 0,5 or 1500."
     if "," in text and mark != ",":
-        return f"Write a number for {each.name} with a decimal point, such as 0.5 or 1500."
-    return f"Write a number for {each.name}."
+        return f"{said} with a decimal point, such as 0.5 or 1500."
+    return f"{said}."

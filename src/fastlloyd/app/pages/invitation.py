@@ -14,7 +14,7 @@ from fastlloyd.app.pages.file import files_in, picked
 from fastlloyd.app.pages.identity import public_of
 from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
 from fastlloyd.base.sealed_toml import load_text
-from fastlloyd.errors import DataError, FastLloydError
+from fastlloyd.errors import CHANGED_FILE, DataError, FastLloydError, PlanError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.jobs.digests import DIGITS, bare, is_any_digest, is_digest_of, mistyped, other_number
 from fastlloyd.jobs.join_file import id_of_run
@@ -139,7 +139,15 @@ def plan_in(path: str) -> Plan:
             "This file is not a plan. Choose the file that the person who invites you sent, such as"
             " plan.toml. If only its text came, in a mail, ask for the file."
         )
-    plan = Plan.from_toml(text, path)
+    try:
+        plan = Plan.from_toml(text, path)
+    except PlanError as error:
+        if error.code is not CHANGED_FILE:
+            raise
+        raise DataError(
+            "This plan was changed after it was made, or damaged on its way. Do not take part with"
+            " it: ask the person who invites you to send it again, as an attachment."
+        ) from None
     plan.check_networked()
     return plan
 

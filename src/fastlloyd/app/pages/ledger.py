@@ -117,7 +117,10 @@ def _limiting(known: list[str], given: dict[str, Any], faults: tuple[FieldFault,
         "details",
         h("summary", "Set a limit before the first run"),
         form(
-            "/ledger", dataset_fields(known, given, faults), h("div", fields), label="Set the limit"
+            "/ledger",
+            dataset_fields(known, given, faults, "All data sets of your ledger have runs."),
+            h("div", fields),
+            label="Set the limit",
         ),
         open=True if faults else None,
     )
@@ -198,5 +201,5 @@ def _row(one: Account) -> Markup:
         h("td", f"{len(one.runs)}{open_}", data_name="runs"),
         h("td", f"epsilon {spent}{at}", data_name="spent"),
         h("td", epsilon_up(limit.epsilon) if limit else "none", data_name="limit"),
-        h("td", "" if left is None else down(left), data_name="left for one more run"),
+        h("td", "no limit" if left is None else down(left), data_name="left for one more run"),
     )

@@ -201,7 +201,7 @@ def _odds(plan: Plan) -> str:
 
 
 def _rarely(delta: float) -> str:
-    """Return delta as one in so many, in brackets, or "" for delta 0."""
+    """Return the number of results with one failure of delta, in brackets, or "" for delta 0."""
     if delta == 0:
         return ""
     return f" (once in {math.floor(float(f'{1 / delta:.1e}')):,})"

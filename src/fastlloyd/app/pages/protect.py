@@ -178,14 +178,16 @@ def _columns(every: list[ColumnLook], used: list[str], faults: tuple[FieldFault,
 
 
 def dataset_fields(
-    known: list[str], given: dict[str, Any], faults: tuple[FieldFault, ...]
+    known: list[str],
+    given: dict[str, Any],
+    faults: tuple[FieldFault, ...],
+    unknown: str = "Your ledger has no data set yet.",
 ) -> Markup:
-    """Return the fields in which the user names a data set and says whether it is new."""
-    says = (
-        f"Your ledger knows: {', '.join(known[:20])}."
-        if known
-        else "Your ledger has no data set yet."
-    )
+    """Return the fields in which the user names a data set and says whether it is new.
+
+    unknown : sentence if no data set is known.
+    """
+    says = f"Your ledger knows: {', '.join(known[:20])}." if known else unknown
     return h(
         "fieldset",
         h("legend", "Name of this data set"),

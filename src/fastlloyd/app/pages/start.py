@@ -11,7 +11,7 @@ from starlette.responses import Response
 from fastlloyd.app.children import RunLook
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import STUDY, form, h, page
+from fastlloyd.app.frame import GROUPS, STUDY, form, h, page
 from fastlloyd.app.run_state import RunState
 from fastlloyd.app.site import Site, beside, door_of, go, id_of, missing_step
 from fastlloyd.app.studies import plan_of, title_of
@@ -39,16 +39,14 @@ async def show(site: Site, request: Request) -> Response:
     runs, studies = await beside(_runs, site)
     drafts = [
         h(
-            "li",
-            _removal(f"/new/{name}/remove"),
-            h(
-                "a",
-                draft.get("path", "a draft"),
-                href=f"/new/{name}/{missing_step(draft, 'confirm') or 'confirm'}",
-            ),
+            "tr",
+            h("td", h("a", draft.get("path", "a draft"), href=f"/new/{name}/{step}")),
+            h("td", f"next: {GROUPS.steps[step].lower()}", data_name="state"),
+            h("td", _removal(f"/new/{name}/remove")),
         )
         for name, draft in site.drafts.recent()[:SHOWN]
         if draft.get("done") and not site.runs.is_begun(name)
+        for step in (missing_step(draft, "confirm") or "confirm",)
     ]
     return page(
         "What would you like to do?",
@@ -80,7 +78,7 @@ async def show(site: Site, request: Request) -> Response:
         ),
         [h("h2", "Studies with others"), studies] if studies else None,
         [h("h2", "Your runs"), runs] if runs else None,
-        [h("h2", "Not finished"), h("ul", drafts)] if drafts else None,
+        [h("h2", "Not finished"), _table(("records", "state"), drafts)] if drafts else None,
         here="/",
     )
 
