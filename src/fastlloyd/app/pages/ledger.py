@@ -118,7 +118,7 @@ def _limiting(known: list[str], given: dict[str, Any], faults: tuple[FieldFault,
         h("summary", "Set a limit before the first run"),
         form(
             "/ledger",
-            dataset_fields(known, given, faults, "All data sets of your ledger have runs."),
+            dataset_fields(known, given, faults, "Your ledger has no data set without runs."),
             h("div", fields),
             label="Set the limit",
         ),
