@@ -6,14 +6,17 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from command_line import Command
+from command_line import PUBLIC, Command, refused
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.messages import Broadcast, Upload, decode
 from fastlloyd.federation.store import lock
-from fastlloyd.jobs.live import live_path
+from fastlloyd.jobs.live import LiveFile, Sight, live_path
+from fastlloyd.mechanisms import central
+from fastlloyd.reports.status import look
 from federation import make_federation, make_plan
 from mortal_parties import World
 from stores import copy_store
@@ -130,3 +133,125 @@ def test_a_pipe_beside_the_store_does_not_hold_status_up(
         os.mkfifo(live_path(mine.path))
         (run,) = json.loads(fastlloyd("status", str(mine.path), "--json").out)["runs"]
         assert run["live"] is None
+
+
+@pytest.fixture
+def told(fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file of progress as a fit leaves it that is killed after its first round."""
+    original = central.cluster
+
+    def watched(*arguments: Any) -> Any:
+        done = original(*arguments)
+        (here / "killed.live.json").write_bytes((here / "result.live.json").read_bytes())
+        return done
+
+    monkeypatch.setattr(central, "cluster", watched)
+    assert fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result").code == 0
+    return here
+
+
+@pytest.mark.parametrize("named", ["killed", "killed.live.json"])
+def test_status_tells_of_a_fit_and_of_one_that_was_killed(
+    fastlloyd: Command, told: Path, named: str
+) -> None:
+    (run,) = json.loads(fastlloyd("status", named, "--json").out)["runs"]
+    assert not run["has_stopped"]
+    assert run["rounds"] == run["live"]["sight"]["n_rounds"] > 0
+    assert "now: " in fastlloyd("status", named).out
+    file = told / "killed.live.json"
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps(content | {"written": content["written"] - 60}))
+    code, out, _ = fastlloyd("status", named)
+    assert code == 0
+    assert "last heard 1 min ago" in out
+    assert "now: " not in out
+    assert "cannot go on" in out
+    assert json.loads(fastlloyd("status", named, "--json").out)["runs"][0]["has_stopped"]
+    assert fastlloyd("status", named, "--html", "page.html").code == 0
+    page = (told / "page.html").read_text()
+    assert "last heard 1 min ago" in page
+    assert "The run cannot go on" in page
+    assert "start it again" not in page
+
+
+def test_a_fit_that_ended_leaves_its_result_alone(fastlloyd: Command, told: Path) -> None:
+    assert not live_path(told / "result").exists()
+    assert "run: finished" in fastlloyd("status", "result").out
+    (run,) = json.loads(fastlloyd("status", "result", "--json").out)["runs"]
+    assert (run["state"], run["live"]) == ("finished", None)
+    assert fastlloyd("status", "result", "--html", "page.html").code == 0
+    assert ": finished" in (told / "page.html").read_text()
+
+
+def test_a_folder_without_a_result_and_a_run_is_refused(fastlloyd: Command, here: Path) -> None:
+    (here / "empty").mkdir()
+    for named in ("empty", "none.live.json", "none"):
+        refused(fastlloyd("status", named), named)
+
+
+def test_a_watch_shows_changes_once_and_the_end_of_a_fit_and_its_kill(
+    fastlloyd: Command, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = told / "killed.live.json"
+    content = json.loads(file.read_text())
+
+    def written(seconds: float) -> Callable[[], object]:
+        return lambda: file.write_text(
+            json.dumps(content | {"written": content["written"] - seconds})
+        )
+
+    # nothing new, a later write, a kill, and an end without a result
+    changes = [lambda: None, written(1), written(60), file.unlink]
+
+    def pause(_seconds: float) -> None:
+        if not changes:
+            raise KeyboardInterrupt
+        changes.pop(0)()
+
+    monkeypatch.setattr("fastlloyd.cli.commands.status.time.sleep", pause)
+    told_ = fastlloyd("status", "killed", "--watch").out
+    assert told_.count("now: ") == 1
+    assert told_.count("last heard") == 1
+    assert told_.splitlines()[-2:] == [
+        "run: over, without a result",
+        f"    fit; {content['sight']['n_closed']} rounds closed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "role"),
+    [
+        (("fit", "data.csv", *PUBLIC), "fit"),
+        (("simulate", "data.csv", "--clients", "2", *PUBLIC), "simulation"),
+        (
+            (
+                "bounds",
+                "estimate",
+                "data.csv",
+                "--range",
+                "age=0:1000,dose=0:100",
+                "--n-records",
+                "2000",
+            ),
+            "search for bounds",
+        ),
+    ],
+)
+def test_every_job_on_ones_own_records_tells_of_its_progress(
+    fastlloyd: Command,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    role: str,
+) -> None:
+    seen = list[str]()
+    original = LiveFile.see
+
+    def see(file: LiveFile, sight: Sight) -> None:
+        original(file, sight)
+        seen.append(look(here / "out.toml")["role"])
+
+    monkeypatch.setattr(LiveFile, "see", see)
+    assert fastlloyd(*command, "--out", "out.toml").code == 0
+    assert set(seen) == {role}
+    assert not list(here.glob("*.live.json"))

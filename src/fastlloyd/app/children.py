@@ -37,6 +37,7 @@ from fastlloyd.errors import OutputError, StateError
 from fastlloyd.federation.store.lock import InUseError, Lock, is_held
 from fastlloyd.jobs.fit_file import FitFile
 from fastlloyd.jobs.join_file import JoinFile
+from fastlloyd.jobs.live import Live, live_path, read_live
 from fastlloyd.jobs.request_file import MAX_BYTES
 from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.reports.run_result import CENTROIDS, PRIVACY
@@ -64,9 +65,7 @@ class RunLook(NamedTuple):
 
     state : state of the run.
     file : request for the run.
-    round, n_rounds : number of rounds that were answered, and number of all rounds. Both are 0 if
-        not known.
-    step : step in progress in words, or "".
+    live : file of progress of a fit in progress, or None.
     notes : notes of the ledger for its owner, as sentences.
     faults : sentences with which the child ended.
     digests : SHA-256 of each file of the result, by name, as the child wrote them.
@@ -76,9 +75,7 @@ class RunLook(NamedTuple):
 
     state: RunState
     file: AnyRequest
-    round: int = 0
-    n_rounds: int = 0
-    step: str = ""
+    live: Live | None = None
     notes: Sequence[str] = ()
     faults: Sequence[str] = ()
     digests: dict[str, str] = {}  # noqa: RUF012 - never changed
@@ -306,14 +303,12 @@ class _Said(NamedTuple):
         return cls(lines, [*errors, *warned[-1:]])
 
     def look(self, state: RunState, file: AnyRequest, study: StudyLook | None) -> RunLook:
-        rounds = [line for line in self.lines if "round" in line]
-        last = rounds[-1] if rounds else {}
+        heard = read_live(live_path(Path(file.out)))
+        is_its = heard is not None and heard.sight.run_id == file.run_id
         return RunLook(
             state=state,
             file=file,
-            round=int(last.get("round", 0)),
-            n_rounds=int(last.get("n_rounds", 0)),
-            step=next((str(line["step"]) for line in self.lines[-1:] if "step" in line), ""),
+            live=heard if is_its else None,
             notes=[str(line["note"]) for line in self.lines if "note" in line],
             faults=[line.removeprefix("Error: ") for line in self.faults],
             digests=next((line["files"] for line in self.lines if "files" in line), {}),

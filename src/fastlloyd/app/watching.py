@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from fastlloyd.app.frame import h
 from fastlloyd.app.site import door_of
 from fastlloyd.base.markup import Markup
+from fastlloyd.jobs.live import Live
 
 RUN_GOES_ON: Final = "Close this tab. The run goes on without it; start "
 
@@ -22,9 +23,7 @@ def followed(
     state: str,
     step: str,
     end: tuple[str, str],
-    *,
-    round_: int = 0,
-    n_rounds: int = 0,
+    live: Live | None = None,
     gone: str = RUN_GOES_ON,
 ) -> Markup:
     """Return the part of the page for `request` that shows the progress. The script of the page
@@ -32,11 +31,10 @@ def followed(
 
     state, step : state and step of the work, as sentences.
     end : path and text of the link that is shown at the end.
-    round_, n_rounds : number of rounds that are done, and number of all rounds, or 0 if it is not
-        known.
+    live : file of progress, or None. It has the number of rounds that are done.
     gone : beginning of the sentence that says what to do if the app does not answer.
     """
-    path = request.url.path
+    path, (n_done, n_rounds) = request.url.path, _rounds(live)
     return h(
         "div",
         h(
@@ -45,7 +43,7 @@ def followed(
             h(
                 "progress",
                 max=n_rounds or None,
-                value=round_ if n_rounds else None,
+                value=n_done if n_rounds else None,
                 aria_label="Rounds that are done" if n_rounds else "Under way",
             ),
             h("p", step, data_step=True, class_="soft"),
@@ -69,7 +67,7 @@ def followed(
 
 
 def answer(
-    request: Request, state: str, step: str, *, is_over: bool, round_: int = 0, n_rounds: int = 0
+    request: Request, state: str, step: str, live: Live | None = None, *, is_over: bool
 ) -> Response:
     """Return the state of the work to the script of its page, signed together with the number that
     the script sent.
@@ -78,7 +76,13 @@ def answer(
     if not (nonce.isascii() and 16 <= len(nonce) <= 64):
         said = "The request has no number, so nothing was done. Go back to the page of the run.\n"
         return PlainTextResponse(said, 400)
+    n_done, n_rounds = _rounds(live)
     said = json.dumps(
-        {"state": state, "step": step, "round": round_, "of": n_rounds, "over": is_over}
+        {"state": state, "step": step, "round": n_done, "of": n_rounds, "over": is_over}
     )
     return JSONResponse({"said": said, "mac": door_of(request).signed(nonce, said)})
+
+
+def _rounds(live: Live | None) -> tuple[int, int]:
+    """Return the number of rounds that are done, and of all rounds, or zeros if not known."""
+    return (0, 0) if live is None else (live.sight.n_closed, live.sight.n_rounds)

@@ -15,6 +15,8 @@ from fastlloyd.cli.failures import INTERRUPTED, Interrupted
 from fastlloyd.cli.results import Destination
 from fastlloyd.errors import FastLloydError
 from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.jobs.live_job import LiveJob
+from fastlloyd.jobs.watching import Watch
 from fastlloyd.reports.accounts import spent
 
 _SIGNALS: Final = ("SIGTERM", "SIGHUP")  # not all systems have both
@@ -46,21 +48,25 @@ class Interruption:
     Inside, SIGTERM and the end of the terminal (SIGHUP) interrupt the job as Ctrl-C does. Under
     nohup, SIGHUP is ignored.
 
+    role : the job in a word or two, for its file of progress.
     account : account that is charged, or None.
     path : file or folder for the result, or None.
     stage : stage of the job, kept up to date by the command.
     """
 
-    def __init__(self, account: BudgetAccount | None, path: Path | None) -> None:
+    def __init__(self, role: str, account: BudgetAccount | None, path: Path | None) -> None:
         self._account, self._path, self._before = account, path, _version(path)
+        run_id = None if account is None else account.run_id
+        self._live = LiveJob(role, path, "" if run_id is None else run_id.hex())
         self._handlers = dict[int, Any]()
         self.stage = Stage.PREPARING
 
     @classmethod
-    def of(cls, account: BudgetAccount | None, place: Destination) -> Self:
+    def of(cls, role: str, account: BudgetAccount | None, place: Destination) -> Self:
         """Return the context of a job whose result goes to this destination."""
         folder = place.folder
-        return cls(account, free_name(folder) if folder is not None and place.is_new else folder)
+        is_new = folder is not None and place.is_new
+        return cls(role, account, free_name(folder) if folder and is_new else folder)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -74,9 +80,17 @@ class Interruption:
     ) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
+        self._live.close()
         if isinstance(error, KeyboardInterrupt):
             code = 128 + error.number if isinstance(error, _Ended) else INTERRUPTED
             raise Interrupted(" ".join((*self._spent(), self._written())), code) from None
+
+    def running(self, watch: Watch) -> Watch:
+        """Begin the stage RUNNING, and the file of progress. Return the watch of the job, which
+        passes each event on to `watch`.
+        """
+        self.stage = Stage.RUNNING
+        return self._live.telling(watch)
 
     def _spent(self) -> list[str]:
         if self.stage is Stage.PREPARING:

@@ -11,6 +11,8 @@ SHOWN_CLIENTS = 12
 
 def details(sight: Sight) -> str:
     """Return phrases about parties, time and bytes, as the end of a sentence."""
+    if not sight.n_clients:
+        return ""
     meter = Meter(sight.sent, sight.received)
     if sight.connected is None:
         waiting = waiting_for(sight.n_awaited, sight.n_clients)
@@ -64,8 +66,13 @@ def heard(live: Live, now: float, *, is_used: bool | None) -> str:
     if live.end:
         return f"{live.end} That was {ago(live.age(now))}."
     if has_stopped(live, now, is_used=is_used):
+        remedy = (
+            "Nothing is lost: start it again with the same command"
+            if live.sight.can_go_on
+            else "The run cannot go on; see what was spent with `fastlloyd ledger show`"
+        )
         return (
             f"last heard {ago(live.age(now))}, in {live.sight.step!r}; the process has stopped."
-            " Nothing is lost: start it again with the same command"
+            f" {remedy}"
         )
     return f"now: {live.sight.step}, begun {ago(now - live.since)}{details(live.sight)}"

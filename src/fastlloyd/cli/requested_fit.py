@@ -17,7 +17,7 @@ from fastlloyd.cli.interruption import Interruption, Stage
 from fastlloyd.cli.options import ResultOptions
 from fastlloyd.federation.store.lock import Lock
 from fastlloyd.jobs.fit_file import FitFile
-from fastlloyd.jobs.watching import BudgetCharged, LedgerNoted, RoundAnswered, StepBegan
+from fastlloyd.jobs.watching import BudgetCharged, LedgerNoted
 from fastlloyd.reports.result import Result
 
 
@@ -30,10 +30,6 @@ def report(**said: Any) -> None:
 def _watch(event: object) -> None:
     """Report an event. No line contains a number that must not be published."""
     match event:
-        case RoundAnswered():
-            report(round=event.number, n_rounds=event.n_rounds)
-        case StepBegan():
-            report(step=event.what)
         case BudgetCharged():
             report(charged=True)
             report(pid=os.getpid())
@@ -54,11 +50,10 @@ def carry_out(path: Path) -> None:
         check_destination(Path(file.out), force=False)
         file.check_unchanged()
         request = file.request()
-        with Interruption.of(request.account, place) as interruption:
+        with Interruption.of("fit", request.account, place) as interruption:
             prepared = request.prepare(watch=_watch)
             file.check_unchanged()
-            interruption.stage = Stage.RUNNING
-            fit = prepared.carry_out(_watch)
+            fit = prepared.carry_out(interruption.running(_watch))
             interruption.stage = Stage.OVER
             output = ResultOptions(out=Path(file.out), json=True)
             paths = results.write(Result.of_fit(fit), output, place, fit.source.records)

@@ -1,4 +1,4 @@
-"""Progress of a run over a network, in a file beside the store of its party.
+"""Progress of a run, in a file beside the store of its party or beside its result.
 
 The file `NAME.live.json` contains names, rounds, bytes and times, and nothing about records. It is
 replaced as a whole at each change, and every few seconds. So a file that was not replaced for long
@@ -24,6 +24,7 @@ PERIOD: Final = 3.0
 OLD: Final = 9.0
 """Seconds after which a file that was not written again is old."""
 
+SUFFIX: Final = ".live.json"
 _MAX_BYTES: Final = 1 << 20
 
 # limits for the file of a stranger: times that have a date, and texts that command no terminal
@@ -35,11 +36,11 @@ Words = Annotated[str, Meta(pattern=r"\A[^\x00-\x08\x0b-\x1f\x7f-\x9f]*\Z")]
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """Public view of a run, as one of its parties sees it at one moment.
 
-    name : name of the party.
-    role : "client" or "server".
-    run_id : id of the run, in hexadecimal.
+    name : name of the party, or of the result.
+    role : "client", "server", or the job, such as "fit".
+    run_id : id of the run, in hexadecimal, or "" if it is not known.
     step : current step in words, such as "round 2 of 7".
-    n_rounds, n_clients : number of rounds and of clients in the plan.
+    n_rounds, n_clients : number of rounds and of clients in the plan, or 0.
     n_closed : number of rounds whose sums are known.
     n_awaited : number of clients that have not answered in this step.
     awaited : names of these clients. Only the server knows them. None at a client.
@@ -47,14 +48,15 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     not_told : names of the clients that do not yet know that the run is over.
     seconds_left : seconds after which this step is given up, or None if there is no limit.
     sent, received : bytes that this process sent and received.
+    can_go_on : whether the same command continues the run after its process has stopped.
     """
 
     name: Words
     role: Words
     run_id: Words
     step: Words
-    n_rounds: Number
-    n_clients: Number
+    n_rounds: Number = 0
+    n_clients: Number = 0
     n_closed: Number = 0
     n_awaited: Number = 0
     awaited: tuple[Words, ...] | None = None
@@ -63,6 +65,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     seconds_left: Seconds | None = None
     sent: Number = 0
     received: Number = 0
+    can_go_on: bool = True
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +149,12 @@ class LiveFile:
             self._live = msgspec.structs.replace(self._live, written=self._clock(), end=words)
             self._write(self._live)
 
+    def remove(self) -> None:
+        """Remove the file, if it was written."""
+        if self._live is not None and self._path is not None:
+            with suppress(OSError):
+                self._path.unlink()
+
     def _write(self, live: Live) -> None:
         if self._path is None:
             return
@@ -153,9 +162,15 @@ class LiveFile:
             file.write(to_json(msgspec.to_builtins(live)).encode())
 
 
-def live_path(store: Path) -> Path:
-    """Return the path of the file of progress beside a store."""
-    return store.with_suffix(".live.json")
+def live_path(named: Path) -> Path:
+    """Return the path of the file of progress beside a store or a result.
+
+    named : the store, the result, or the file of progress itself.
+    """
+    whole = named if named.name else named.absolute()  # the current folder has no name
+    if whole.name.endswith(SUFFIX):
+        return whole
+    return whole.with_name(whole.name.removesuffix(".store") + SUFFIX)
 
 
 def read_live(path: Path) -> Live | None:

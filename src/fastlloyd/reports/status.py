@@ -1,5 +1,5 @@
-"""Status of the runs in a store, from its events and from the file of progress that a running
-process writes.
+"""Status of runs, from the events of a store and from the file of progress that a running process
+writes.
 """
 
 import time
@@ -11,7 +11,8 @@ import msgspec
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store import Role, lock, read
 from fastlloyd.federation.store.events import MessageRecorded, PeerSigned, RunEnded
-from fastlloyd.jobs.live import Live, live_path, read_live
+from fastlloyd.jobs.live import Live, Sight, live_path, read_live
+from fastlloyd.reports.run_result import PRIVACY
 
 JOINING: Final = "joining"
 # kinds of messages that clients send
@@ -21,26 +22,31 @@ _ANSWERS: Final = (
 
 
 def look(path: Path) -> dict[str, Any]:
-    """Return everything that is known about the runs in a store, for programs.
+    """Return everything that is known about the runs in a store, or about the job that writes its
+    result to a folder or file. The answer is for programs.
 
-    path : the store. A process may be using it.
+    path : the store, the result, or the file of progress. A process may be using it.
 
-    Raises StateError for a ledger, or for a file that is no store.
+    Raises StateError for a ledger, for a file that is no store, and if there is nothing.
     """
+    file = live_path(path)
+    live = read_live(file)
+    if path == file or path.is_dir() or (live is not None and not live.sight.can_go_on):
+        return _of_job(path, live)
     contents, events = read(path)
     if contents.role is Role.HOLDER:
         raise StateError(
             f"{path} is a ledger, which takes no part in runs; see it with `fastlloyd ledger show`"
         )
-    live = read_live(live_path(path))
+    in_use = lock.is_held(path)
     runs = _runs(contents.history, events)
     for run in runs:
         is_it = live is not None and live.sight.run_id == run["run_id"]
-        run["live"] = msgspec.to_builtins(live) if is_it else None
+        run.update(_heard(live if is_it else None, is_used=in_use))
     return {
         "role": contents.role.value,
         "events": contents.position.length,
-        "in_use": lock.is_held(path),
+        "in_use": in_use,
         "runs": runs,
     }
 
@@ -48,6 +54,46 @@ def look(path: Path) -> dict[str, Any]:
 def live_of(run: dict[str, Any]) -> Live | None:
     """Return the file of progress of a run that `look` found, or None if there is none."""
     return None if run["live"] is None else msgspec.convert(run["live"], Live)
+
+
+def _of_job(path: Path, live: Live | None) -> dict[str, Any]:
+    """Return what is known without a store, in the form of `look`.
+
+    live : content of the file of progress, or None. A job removes it at its end.
+
+    Raises StateError if there is neither a file of progress nor a result.
+    """
+    if live is None and not (path / PRIVACY).is_file():
+        raise StateError(
+            f"{path} has no result, and no process tells of a run there; name a store, the folder"
+            " of a result, or NAME.live.json"
+        )
+    sight = Sight(name=path.name, role="fit", run_id="", step="") if live is None else live.sight
+    run: dict[str, Any] = {
+        "run_id": sight.run_id,
+        "client": None,
+        "dataset": None,
+        "rounds": sight.n_closed,
+        "charged": [],
+        "joined": None,
+        "waits_for": None,
+        "state": "finished" if live is None else "not finished",
+        "reason": "",
+    }
+    runs = [run | _heard(live, is_used=None)]
+    return {"role": sight.role, "events": 0, "in_use": None, "runs": runs}
+
+
+def _heard(live: Live | None, *, is_used: bool | None) -> dict[str, Any]:
+    """Return the part of a run's status that its file of progress says.
+
+    live : content of the file, or None.
+    is_used : as in `has_stopped`.
+    """
+    return {
+        "live": None if live is None else msgspec.to_builtins(live),
+        "has_stopped": live is not None and has_stopped(live, time.time(), is_used=is_used),
+    }
 
 
 def has_stopped(live: Live, now: float, *, is_used: bool | None) -> bool:

@@ -68,8 +68,8 @@ def test_a_run_ends_with_its_result_and_a_new_app_finds_it(tmp_path: Path) -> No
     again = ChildRuns(tmp_path / "runs")
     look = again.look(RUN)
     assert look.state is RunState.DONE
-    assert (look.round, look.n_rounds) == (look.n_rounds, look.n_rounds)
-    assert look.n_rounds > 0
+    assert look.live is None
+    assert not (tmp_path / "result.live.json").exists()
     assert look.digests.keys() == {path.name for path in (tmp_path / "result").iterdir()}
     assert again.names() == [RUN]
     assert counted(tmp_path) == 1
@@ -117,7 +117,7 @@ def test_many_presses_of_the_button_start_one_run(tmp_path: Path) -> None:
     assert counted(tmp_path) == 1
 
 
-@pytest.mark.parametrize("line", ["", '"charged"', '"round": 2'])
+@pytest.mark.parametrize("line", ["", '"charged"', '"round 2 of'])
 def test_a_killed_run_is_charged_at_most_once_and_its_page_says_the_truth(
     tmp_path: Path, line: str
 ) -> None:
@@ -127,7 +127,10 @@ def test_a_killed_run_is_charged_at_most_once_and_its_page_says_the_truth(
     runs = ChildRuns(tmp_path / "runs")
     runs.start(request(tmp_path, recipe=recipe))
     child, out = runs._children[RUN], tmp_path / "runs" / RUN / "stdout"
-    while line not in out.read_text() and child.poll() is None:
+    live = tmp_path / "result.live.json"
+    while not any(line in path.read_text() for path in (out, live) if path.exists()):
+        if child.poll() is not None:
+            break
         time.sleep(0)
     child.send_signal(signal.SIGKILL)
     child.wait()

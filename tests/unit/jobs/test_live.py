@@ -103,8 +103,12 @@ def _read(content: bytes) -> object:
         return read_live(path)
 
 
-def test_the_file_lies_beside_the_store() -> None:
+def test_the_file_lies_beside_the_store_or_the_result() -> None:
     assert live_path(Path("x/clinic-a.store")) == Path("x/clinic-a.live.json")
+    assert live_path(Path("x/result.v2/")) == Path("x/result.v2.live.json")
+    assert live_path(Path("x/result.live.json")) == Path("x/result.live.json")
+    here = Path.cwd()
+    assert live_path(Path()) == here.with_name(f"{here.name}.live.json")
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,8 @@ async def show(site: Site, request: Request) -> Response:
 def _words(look: RunLook) -> tuple[str, str]:
     """Return the state of a run and its step, in words."""
     if look.state is RunState.RUNNING:
-        step = f"Round {look.round} of {look.n_rounds} is answered." if look.n_rounds else ""
-        step = f"{look.step[:1].upper()}{look.step[1:]} ..." if look.step else step
-        return "The run is under way.", step
+        said = () if look.live is None else study_run.heard(look.live)
+        return "The run is under way.", " ".join(said)
     return ("Finished." if look.state is RunState.DONE else _SAID[look.state]), ""
 
 
@@ -103,7 +102,7 @@ def _running(request: Request, look: RunLook, notes: list[Markup]) -> Response:
     end = (f"/runs/{name}", "See how it ended")
     return page(
         look.folder.name,
-        followed(request, state, step, end, round_=look.round, n_rounds=look.n_rounds),
+        followed(request, state, step, end, look.live),
         h(
             "p",
             "You may close this page and the app: the run goes on, and you find it on the first"
@@ -135,7 +134,7 @@ async def live(site: Site, request: Request) -> Response:
         return study_run.live(site, request, look, look.study)
     state, step = _words(look)
     is_over = look.state is not RunState.RUNNING
-    return answer(request, state, step, is_over=is_over, round_=look.round, n_rounds=look.n_rounds)
+    return answer(request, state, step, look.live, is_over=is_over)
 
 
 def _links(name: str) -> Markup:

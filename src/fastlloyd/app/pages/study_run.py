@@ -40,9 +40,18 @@ def words(look: RunLook, study: StudyLook) -> tuple[str, str]:
     """
     if look.state is not RunState.RUNNING:
         return "Finished." if look.state is RunState.DONE else _SAID[look.state], ""
-    live = study.live
-    if live is None or live.end:
+    if study.live is None or study.live.end:
         return "Your part in the study begins.", ""
+    state, step = heard(study.live)
+    said = [step]
+    if study.n_exchanges:
+        said.append(f"{study.n_charged} of {study.n_exchanges} rounds are charged so far.")
+    said += map(as_sentence, look.faults)
+    return state, " ".join(said)
+
+
+def heard(live: Live) -> tuple[str, str]:
+    """Return the current step from a file of progress, and its details."""
     sight, now = live.sight, time.time()
     if live.is_old(now):
         return f"Last heard {ago(live.age(now))}.", "The process may have stopped."
@@ -52,10 +61,8 @@ def words(look: RunLook, study: StudyLook) -> tuple[str, str]:
     if sight.seconds_left is not None:
         left = ago(sight.seconds_left).removesuffix(" ago")
         said.append(f"This machine gives up if nothing comes in {left}.")
-    if study.n_exchanges:
-        said.append(f"{study.n_charged} of {study.n_exchanges} rounds are charged so far.")
-    said.append(f"Sent {sight.sent:,} bytes, received {sight.received:,} bytes.")
-    said += map(as_sentence, look.faults)
+    if sight.n_clients:
+        said.append(f"Sent {sight.sent:,} bytes, received {sight.received:,} bytes.")
     return f"{sight.step[:1].upper()}{sight.step[1:]}.", " ".join(said)
 
 
@@ -66,9 +73,7 @@ def live(site: Site, request: Request, look: RunLook, study: StudyLook) -> Respo
         return answer(request, words_of(errand), "", is_over=False)
     state, step = words(look, study)
     is_over = look.state is not RunState.RUNNING
-    return answer(
-        request, state, step, is_over=is_over, round_=study.round, n_rounds=study.n_rounds
-    )
+    return answer(request, state, step, study.live, is_over=is_over)
 
 
 def show(site: Site, request: Request, look: RunLook, study: StudyLook) -> Response:
@@ -93,7 +98,7 @@ def _running(request: Request, look: RunLook, study: StudyLook) -> Response:
     end = (f"/runs/{name}", "See how it ended")
     return page(
         study.name,
-        followed(request, state, step, end, round_=study.round, n_rounds=study.n_rounds),
+        followed(request, state, step, end, study.live),
         _bill(look, study),
         h(
             "p",

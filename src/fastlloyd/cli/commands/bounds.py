@@ -157,11 +157,10 @@ def estimate(
         outside=outside,
         account=account,
     )
-    with Interruption(account, out) as interruption:
+    with Interruption("search for bounds", account, out) as interruption:
         with Progress(as_json=json) as progress:
             prepared = request.prepare(faults)
-            interruption.stage = Stage.RUNNING
-            found = prepared.carry_out(progress)
+            found = prepared.carry_out(interruption.running(progress))
         interruption.stage = Stage.OVER
         _end(found, out, recipe, as_json=json)
 

@@ -86,11 +86,10 @@ def fit(
         outside=outside,
         account=account,
     )
-    with Interruption.of(account, place) as interruption:
+    with Interruption.of("fit", account, place) as interruption:
         with Progress(as_json=output.json) as progress:
             prepared = request.prepare(faults, progress)
-            interruption.stage = Stage.RUNNING
-            fit = prepared.carry_out(progress)
+            fit = prepared.carry_out(interruption.running(progress))
         interruption.stage = Stage.OVER
         results.end(
             Result.of_fit(fit),

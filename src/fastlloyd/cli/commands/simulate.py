@@ -102,11 +102,10 @@ def simulate(
         outside=outside,
         account=account,
     )
-    with Interruption.of(account, place) as interruption:
+    with Interruption.of("simulation", account, place) as interruption:
         with Progress(as_json=output.json) as progress:
             prepared = request.prepare(faults, progress)
-            interruption.stage = Stage.RUNNING
-            simulated = prepared.carry_out(progress)
+            simulated = prepared.carry_out(interruption.running(progress))
         interruption.stage = Stage.OVER
         result = Result.of_run(simulated.plan, simulated.run)
         results.end(

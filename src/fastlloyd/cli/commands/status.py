@@ -1,5 +1,5 @@
-"""Command `fastlloyd status`: show the progress of the runs in a store, also while a process uses
-the store.
+"""Command `fastlloyd status`: show the progress of the runs in a store, or of a fit, also while a
+process is at work.
 """
 
 import time
@@ -28,8 +28,11 @@ _WAITS = {
 StoreFiles = Annotated[
     list[Path],
     typer.Argument(
-        help="Stores, NAME.store, or the identities next to them, NAME.identity.toml.",
-        metavar="STORE...",
+        help=(
+            "Stores, NAME.store, the identities next to them, NAME.identity.toml, or folders for"
+            " the results of fits. Each may also be its file of progress, NAME.live.json."
+        ),
+        metavar="NAME...",
     ),
 ]
 Watch = Annotated[
@@ -48,21 +51,22 @@ Json = Annotated[bool, in_output("--json", help="Print the runs as JSON.")]
 
 
 def status(stores: StoreFiles, watch: Watch = False, html: Html = None, json: Json = False) -> None:
-    """Show every run of a client's or server's store, and its progress."""
+    """Show every run of a client's or server's store, or the job that writes its result to a
+    folder, and the progress.
+    """
     from fastlloyd.base.files import check_file
     from fastlloyd.federation.store import store_path
     from fastlloyd.reports.page.document import HEADING
-    from fastlloyd.reports.status import look
 
     if html is not None:  # never a store that was named in the place of the page
         check_file(html, heading=HEADING, force=True)
     paths, shown = [store_path(store) for store in stores], dict[Path, Any]()
     while True:
-        found = {path: look(path) for path in paths}
+        found = {path: _look(path, shown.get(path)) for path in paths}
         if html is not None:
             _write_page(html, found)
         for path in paths:
-            if found[path] != shown.get(path) and (html is None or json):
+            if _told(found[path]) != _told(shown.get(path)) and (html is None or json):
                 (print_json if json else partial(_show, path))(found[path])
         if not watch:
             break
@@ -70,6 +74,31 @@ def status(stores: StoreFiles, watch: Watch = False, html: Html = None, json: Js
         time.sleep(PAUSE)
     if html is not None and not json:
         typer.echo(f"Written to {html}.")
+
+
+def _look(path: Path, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what is known now. A job that ends without a result leaves nothing.
+
+    before : what was found by the last look, or None.
+    """
+    from fastlloyd.errors import StateError
+    from fastlloyd.reports.status import look
+
+    try:
+        return look(path)
+    except StateError:
+        if before is None or before["events"]:
+            raise
+        over = {"state": "over, without a result", "live": None, "has_stopped": False}
+        return before | {"runs": [run | over for run in before["runs"]]}
+
+
+def _told(found: dict[str, Any] | None) -> Any:
+    """Return the part of what was found whose changes are shown: not the time of the last write."""
+    if found is None:
+        return None
+    runs = [run | {"live": run["live"] and run["live"] | {"written": 0}} for run in found["runs"]]
+    return found | {"runs": runs}
 
 
 def _write_page(file: Path, found: dict[Path, dict[str, Any]]) -> None:
@@ -105,11 +134,14 @@ def _show(path: Path, found: dict[str, Any]) -> None:
     typer.echo(
         f"{path} is the store of a {role} and has {found['events']} events;"
         f" {_USED[found['in_use']]}"
+        if found["events"]
+        else f"{path}: {role}"
     )
     for run in runs:
-        began = f"{run['client']}, data set {run['dataset']}" if run["client"] else "server"
+        began = f"{run['client']}, data set {run['dataset']}" if run["client"] else role
         closed = f"{run['rounds']} round{'' if run['rounds'] == 1 else 's'} closed"
-        typer.echo(f"run {run['run_id']}: {run['state']}{_more(run)}")  # whole, for `--run`
+        run_id = f" {run['run_id']}" if run["run_id"] else ""
+        typer.echo(f"run{run_id}: {run['state']}{_more(run)}")  # whole, for `--run`
         typer.echo(f"    {began}; {closed}{_waits(run)}")
         if (live := live_of(run)) is not None:
             typer.echo(f"    {heard(live, time.time(), is_used=found['in_use'])}")

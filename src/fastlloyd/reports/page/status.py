@@ -78,13 +78,17 @@ def _run(run: dict[str, Any], now: float, *, is_used: bool | None, role: str) ->
     if run["reason"]:
         content.append(element("p", run["reason"]))
     elif live is not None and is_stopped:
-        words = _said("status_stopped", ago=ago(live.age(now)))
+        said = "status_stopped" if live.sight.can_go_on else "status_stopped_for_good"
+        words = _said(said, ago=ago(live.age(now)))
         content.append(element("p", words, class_="warn"))
     elif live is not None and live.end:
         content.append(element("p", live.end))
     if live is not None:
         content += _progress(run, live, now, is_live=is_live)
-    content.append(element("dl", element("dt", _said("term_run")), element("dd", run["run_id"])))
+    if run["run_id"]:
+        content.append(
+            element("dl", element("dt", _said("term_run")), element("dd", run["run_id"]))
+        )
     return element("section", content)
 
 
@@ -99,7 +103,7 @@ def _progress(run: dict[str, Any], live: Live, now: float, *, is_live: bool) -> 
             "status_left",
             clock(sight.seconds_left) if is_live and sight.seconds_left is not None else None,
         ),
-        ("status_bytes", str(Meter(sight.sent, sight.received))),
+        ("status_bytes", str(Meter(sight.sent, sight.received)) if sight.n_clients else None),
     ]
     done = min(run["rounds"], sight.n_rounds)
     return [
@@ -108,7 +112,9 @@ def _progress(run: dict[str, Any], live: Live, now: float, *, is_live: bool) -> 
             element("progress", value=done, max=sight.n_rounds, aria_label="rounds"),
             " ",
             _said("status_rounds", n=done, of=sight.n_rounds),
-        ),
+        )
+        if sight.n_rounds
+        else None,
         element(
             "dl",
             [
