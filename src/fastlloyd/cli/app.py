@@ -39,7 +39,7 @@ COMMANDS = {
     "serve": "Add up masked numbers for the clients of a plan, until the run is over.",
     "join": "Take part in a run with your records, which stay here.",
     "check": "Look for faults of this machine, and of the files and the server that you name.",
-    "status": "Show every run of a client's or server's store, and its progress.",
+    "status": "Show every run of a store, or the run of a fit, and its progress.",
     "audit": (
         "Export what a site agreed to, sent, received and charged as a signed file, or verify such"
         " a file."

@@ -51,9 +51,7 @@ Json = Annotated[bool, in_output("--json", help="Print the runs as JSON.")]
 
 
 def status(stores: StoreFiles, watch: Watch = False, html: Html = None, json: Json = False) -> None:
-    """Show every run of a client's or server's store, or the job that writes its result to a
-    folder, and the progress.
-    """
+    """Show every run of a store, or the run of a fit, and its progress."""
     from fastlloyd.base.files import check_file
     from fastlloyd.federation.store import store_path
     from fastlloyd.reports.page.document import HEADING
