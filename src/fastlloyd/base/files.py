@@ -25,21 +25,24 @@ OTHERS = 0o077  # whatever the group and everyone else may do
 
 
 @contextmanager
-def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, private: bool = False, durable: bool = True) -> Iterator[BinaryIO]:
     """Open a new file that replaces `path` in one step when the block ends.
 
-    The content is then on disk. If the block or the disk fails, the file at `path` does not change.
+    If the block or the disk fails, the file at `path` does not change.
 
     Raises OSError if the file cannot be written.
 
     private : whether only the owner can read the file. Its mode is then 0600 from the start.
+    durable : whether the content is on disk when the block ends. Without it, a power cut may lose
+        the file.
     """
     beside = path.parent / temporary_name(path)
     try:
         with os.fdopen(_create(beside, private=private), "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         beside.replace(path)
     finally:
         with suppress(OSError):

@@ -158,7 +158,8 @@ class LiveFile:
     def _write(self, live: Live) -> None:
         if self._path is None:
             return
-        with suppress(OSError), replacing(self._path, private=True) as file:
+        # a disk may take longer than OLD to confirm, and a power cut ends the run anyway
+        with suppress(OSError), replacing(self._path, private=True, durable=False) as file:
             file.write(to_json(msgspec.to_builtins(live)).encode())
 
 
