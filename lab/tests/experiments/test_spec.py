@@ -3,6 +3,7 @@ digest covers.
 """
 
 import math
+import re
 import signal
 import sys
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 
 from clone import ROOT
 from fastlloyd.errors import FastLloydError, PlanError
+from fastlloyd_lab.datasets import CATALOGUE
 from fastlloyd_lab.experiments.methods import load_method
 from fastlloyd_lab.experiments.problem import make_problem
-from fastlloyd_lab.experiments.spec import read, trials
+from fastlloyd_lab.experiments.spec import expand, read, trials
 from fastlloyd_lab.experiments.trial import Trial
 
 HEAD = """
@@ -294,6 +296,16 @@ def test_two_methods_of_one_name_are_refused(folder: Path) -> None:
 @pytest.mark.parametrize("quick", [False, True])
 def test_the_papers_specifications_can_be_read(path: Path, quick: bool) -> None:
     assert read(path, quick=quick).title
+
+
+def test_the_page_on_data_sets_fetches_what_the_papers_specifications_need_and_no_more() -> None:
+    page = (ROOT / "docs/how-to/data-sets.md").read_text()
+    (part,) = re.findall(r"### What make paper needs\n+```sh\n(.*?)```", page, re.DOTALL)
+    fetched = {name for word in part.split() for name in expand(word)} & CATALOGUE.keys()
+    specs = [read(path) for path in (ROOT / "lab/paper").glob("*.toml")]
+    words = [word for spec in specs for grid in spec.grid for word in grid.datasets]
+    named = {name for word in words for name in expand(word)} & CATALOGUE.keys()
+    assert fetched == {name for name in named if CATALOGUE[name].bundled is None}
 
 
 def test_a_specification_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
