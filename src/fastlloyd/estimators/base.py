@@ -92,6 +92,7 @@ except Exception as error:  # noqa: BLE001 - a package may fail in any way
 
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Limits = Bounds | str | None
@@ -200,6 +201,7 @@ class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMix
         *,
         title: str | None = None,
         names: Mapping[int, str] | None = None,
+        ax: Axes | None = None,
     ) -> Figure:
         """Return a matplotlib Figure of the noisy centroids, with error bars or ellipses.
 
@@ -211,9 +213,13 @@ class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMix
             may.
         title : title of the picture, or None for a title in words.
         names : names of clusters by their number, or None. The guarantee does not cover names.
+        ax : matplotlib Axes to draw into, or None for a new figure. The figure of `ax` is then
+            returned. The caption is left out: a bar is two standard errors to either side, an
+            ellipse 2.5, a dashed line a bound, and the area of a mark the noisy count. With three
+            or more features a row of panels fills `ax`.
 
         Raises OutputError if matplotlib is not installed, and DataError for a name that cannot be
-        shown.
+        shown, and if `ax` is no Axes with straight axes.
         """
         check_is_fitted(self)
         given = Names(title, names or {})
@@ -229,6 +235,8 @@ class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMix
             count_error=float(self.noisy_counts_std_),
             names=given,
         )
+        if ax is not None:
+            return pictures.draw_into(ax, drawn)
         return pictures.figure_of(drawn, "the picture", figures.ON_SCREEN)
 
     def _drawn(self, X: ArrayLike) -> FloatArray:

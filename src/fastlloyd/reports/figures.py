@@ -5,7 +5,7 @@ import warnings
 from typing import TYPE_CHECKING, Literal
 
 from fastlloyd.base import extras
-from fastlloyd.errors import OutputError
+from fastlloyd.errors import DataError, OutputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +51,23 @@ def new_figure(
     figure = Figure(figsize=(width, height), dpi=dots_per_inch, layout=margins)
     FigureCanvasAgg(figure)
     return figure
+
+
+def check_axes(ax: object) -> None:
+    """Raise DataError if `ax` is not an object into which a picture with straight axes can be
+    drawn, and OutputError if matplotlib cannot be imported.
+    """
+    try:
+        from matplotlib.axes import Axes
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
+        raise OutputError(
+            f"the picture was left out because matplotlib {extras.why_not(error, 'plot')}"
+        ) from None
+    if not isinstance(ax, Axes) or ax.name != "rectilinear":
+        raise DataError(
+            f"ax is {type(ax).__name__}; expected one matplotlib Axes with straight axes, as"
+            " `plt.subplots()[1]` is"
+        )
 
 
 def to_png(figure: "Figure", title: str) -> bytes:

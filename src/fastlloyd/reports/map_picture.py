@@ -47,11 +47,16 @@ def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) ->
     height = HEIGHT if len(picture.features) > 1 else AROUND + n * _line(n)
     figure = new_figure(height, name, dots_per_inch=dots_per_inch)
     ax = figure.add_subplot()
+    draw_marks(ax, picture)
+    _write_titles(ax, picture)
+    return figure
+
+
+def draw_marks(ax: "Axes", picture: Picture) -> None:
+    """Draw the map without its title and its caption."""
     _draw_domain(ax, picture)
     _draw_records(ax, picture)
     _draw_centroids(ax, picture)
-    _write_titles(ax, picture)
-    return figure
 
 
 def _line(n: int) -> float:

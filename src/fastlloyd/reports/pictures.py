@@ -16,8 +16,16 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.precision import brief_count
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.reports.facts import sentence
-from fastlloyd.reports.figures import DOTS_PER_INCH, PALETTE, frame, new_figure, plain, to_png
-from fastlloyd.reports.map_picture import draw_map
+from fastlloyd.reports.figures import (
+    DOTS_PER_INCH,
+    PALETTE,
+    check_axes,
+    frame,
+    new_figure,
+    plain,
+    to_png,
+)
+from fastlloyd.reports.map_picture import draw_map, draw_marks
 from fastlloyd.reports.picture import BAR, Picture, caution, short
 from fastlloyd.reports.profile import by_importance
 from fastlloyd.reports.units import Units
@@ -55,6 +63,38 @@ def figure_of(
     Raises OutputError if matplotlib cannot be imported.
     """
     return (draw_map if len(picture.features) <= 2 else draw_profiles)(picture, name, dots_per_inch)
+
+
+def draw_into(ax: "Axes", picture: Picture) -> "Figure":
+    """Draw the picture into axes, with a title and without a caption. Return the figure of the
+    axes.
+
+    A row of panels fills the room of the axes, which then have no lines of their own.
+
+    ax : axes with two straight axes.
+
+    Raises DataError for anything else, and OutputError if matplotlib cannot be imported.
+    """
+    check_axes(ax)
+    warning, pad = caution(picture), 6.0
+    if len(picture.features) <= 2:
+        draw_marks(ax, picture)
+    else:
+        shown = features_shown(picture)
+        share, first = 1 / len(shown), None
+        ax.set_axis_off()
+        for n, feature in enumerate(shown):
+            panel = ax.inset_axes((n * share, 0, 0.9 * share, 1), sharey=first)
+            _draw_panel(panel, picture, feature)
+            panel.tick_params(labelleft=first is None)
+            first = panel if first is None else first
+        if first is not None:
+            _label_clusters(first, _labels(picture))
+        pad = 34.0  # above the names of the features
+    title = plain(picture.title)
+    ax.set_title(f"{warning}\n{title}" if warning else title, fontweight="bold", pad=pad)
+    figure: Figure = ax.figure.figure  # of a part of a figure, the whole
+    return figure
 
 
 def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
