@@ -58,11 +58,12 @@ def of_kind(site: Site, file: str, name: str, kind: str) -> list[str]:
 
 
 def test_refusals_name_the_line_and_the_key(site: Site) -> None:
-    budget = ["--epsilon", "9", "--delta", "1e-6", "--new"]
-    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, *budget]
-    assert here(site, limit)[0] == 0
+    a_store(site)
     assert here(site, [*EXPORT])[0] == 0
+    before = (site.folder / "a.audit.jsonl").read_bytes()
     refused(site, [*EXPORT], "exists already")
+    assert (site.folder / "a.audit.jsonl").read_bytes() == before
+    assert here(site, [*EXPORT, "--force"])[0] == 0
     refused(site, ["audit", "a.store"], "pass one of --export OUT and --verify PUBLIC")
     refused(site, [*VERIFY[:3], "b.public.toml"], "is of another identity")
     other_site(site, "a")
@@ -80,3 +81,39 @@ def test_a_file_that_is_no_audit_file_or_not_there_is_refused(site: Site, tmp_pa
             verified(tmp_path / "x", site.folder / "a.public.toml")
     with pytest.raises(StateError, match="cannot be read"):
         verified(tmp_path / "y", site.folder / "a.public.toml")
+
+
+@pytest.mark.parametrize("name", ["no.store", "no.identity.toml", "", ".", "/", "empty.store"])
+def test_a_wrong_store_is_named_before_the_identity(site: Site, name: str) -> None:
+    (site.folder / "empty.store").touch(mode=0o600)
+    refused(
+        site,
+        ["audit", name, "--export", "o.jsonl"],
+        "there is no store" if name != "empty.store" else "is not a store",
+        name,
+    )
+    assert not (site.folder / "o.jsonl").exists()
+
+
+def test_a_missing_identity_and_a_wrong_output_are_named_with_a_remedy(site: Site) -> None:
+    a_store(site)
+    audit = ["audit", "a.store", "--export"]
+    refused(site, [*audit, "no/o.jsonl"], "there is no folder no")
+    refused(site, [*audit, "a.identity.toml", "--force"], "a file of another kind")
+    refused(site, [*audit, "o.jsonl", "--key", "no.toml"], "no.toml cannot be read")
+    (site.folder / "a.identity.toml").rename(site.folder / "elsewhere.toml")
+    refused(site, [*audit, "o.jsonl"], "--key FILE")
+    assert here(site, [*audit, "o.jsonl", "--key", "elsewhere.toml"])[0] == 0
+
+
+def test_codes_of_a_terminal_in_an_audit_file_are_not_printed(site: Site) -> None:
+    note_approval(Approval(by="Dr. \x1b[2J", on="2026-11-27"), site.plan, DATASET, a_store(site))
+    assert here(site, [*EXPORT])[0] == 0
+    code, out, _ = here(site, [*VERIFY])
+    assert (code, "\x1b" in out, "approved_by Dr. ?[2J" in out) == (0, False, True)
+
+
+def a_store(site: Site) -> Path:
+    budget = ["--epsilon", "9", "--delta", "1e-6", "--new"]
+    assert here(site, ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, *budget])[0] == 0
+    return site.folder / "a.store"

@@ -262,3 +262,15 @@ def test_every_fault_is_planted_and_listed() -> None:
 def test_locks_that_do_not_exclude_are_none(site: Site, monkeypatch: Patch) -> None:
     locks_of_nobody(site, monkeypatch)
     assert faults(found(site, *SITE, "--offline")[1]) == {"no-file-locks"}
+
+
+@pytest.mark.parametrize("kind", ["empty", "pipe", "folder"])
+def test_a_file_without_locked_versions_does_not_count_as_kept(site: Site, kind: str) -> None:
+    path = site.folder / "a.lock"
+    {"empty": path.touch, "pipe": lambda: os.mkfifo(path), "folder": path.mkdir}[kind]()
+    assert "lock-unreadable" in faults(found(site, *SITE, "--offline", "--lock", "a.lock")[1])
+
+
+def test_nobody_is_told_to_close_a_public_file(site: Site) -> None:
+    key = ["check", "--key", "a.public.toml", "--ledger", "ledger.store"]
+    assert faults(found(site, *key)[1]) == {"key-unusable"}

@@ -398,3 +398,21 @@ def test_the_owner_hears_how_many_records_lie_outside_the_range(
     code, _, err = fastlloyd(*command, *RANGE)
     assert code == 0, err
     assert "outside --range" not in err
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (("--kind", "bounds"), "takes no --recipe: name the features"),
+        ((), "--kind bounds --features dose --range RANGE"),
+    ],
+)
+def test_a_plan_says_how_several_find_bounds_for_a_recipe(
+    fastlloyd: Command, here: Path, kind: tuple[str, ...], said: str
+) -> None:
+    (here / "r.toml").write_text(
+        "[clustering]\nn_clusters = 2\n[features.age]\nbounds = [0, 120]\n[features.dose]\n"
+        "range = [0, 1000]\n"
+    )
+    clients = [each for name in "abc" for each in ("--client", f"{name}:200")]
+    refused(fastlloyd("plan", "new", "--simulation", *clients, "--recipe", "r.toml", *kind), said)

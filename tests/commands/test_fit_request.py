@@ -128,6 +128,13 @@ def test_a_request_stands_alone_on_the_command_line(
     assert not HoldersLedger(place()).is_there()
 
 
+def test_a_request_that_is_not_there_leaves_no_file_beside(fastlloyd: Command, here: Path) -> None:
+    before = sorted(here.iterdir())
+    refused(fastlloyd("fit", "--request", "missing.json"), "missing.json")
+    refused(fastlloyd("join", "--request", "missing.json"), "missing.json")
+    assert sorted(here.iterdir()) == before
+
+
 def test_a_request_that_another_process_carries_out_is_refused(
     fastlloyd: Command, requested: Callable[..., Path]
 ) -> None:

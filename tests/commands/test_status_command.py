@@ -16,6 +16,7 @@ from fastlloyd.federation.protocol.messages import Broadcast, Upload, decode
 from fastlloyd.federation.store import lock
 from fastlloyd.jobs.live import LiveFile, Sight, live_path
 from fastlloyd.mechanisms import central
+from fastlloyd.reports.page.document import document
 from fastlloyd.reports.status import look
 from federation import make_federation, make_plan
 from mortal_parties import World
@@ -116,6 +117,9 @@ def test_a_page_replaces_a_page_and_never_a_store(fastlloyd: Command, tmp_path: 
         page = str(tmp_path / "page.html")
         for _ in range(2):
             assert fastlloyd("status", store, "--html", page).code == 0
+        Path(page).write_bytes(document("Result", []))
+        code, _, err = fastlloyd("status", "--html", page, store)
+        assert (code, "another kind" in err) == (2, True)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no named pipes")

@@ -5,6 +5,7 @@ is read, it is refused if others could have read it. A folder is written next to
 then renamed. So after a crash, a full disk or Ctrl-C there is the whole folder or nothing.
 """
 
+import errno
 import json
 import os
 import secrets
@@ -119,7 +120,7 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
             f"{path} is a folder; pass a private identity, such as clinic-a.identity.toml"
         ) from None
     except OSError as error:
-        raise IdentityError(f"{path} cannot be read ({error.strerror}){whose(path)}") from None
+        raise IdentityError(unreadable(path, error)) from None
     if len(content) > max_bytes:
         raise IdentityError(
             f"{path} is larger than {max_bytes} bytes, so it is not a private identity; pass a"
@@ -129,6 +130,31 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
         return decoded(content, path, "pass a private identity, such as clinic-a.identity.toml")
     except ValueError as error:
         raise IdentityError(str(error)) from None
+
+
+def read_start(path: Path, max_bytes: int) -> bytes:
+    """Return at most `max_bytes` from the beginning of a file. Raises OSError if it cannot be read.
+
+    A pipe without a writer is refused: to open it would wait for one without end.
+    """
+    with open(path, "rb", opener=_without_waiting) as file:
+        content = file.read(max_bytes)
+        if not content and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.ENODATA, "a pipe to which nothing writes")
+        return content
+
+
+def unreadable(path: Path, error: OSError) -> str:
+    """Return the sentence for an input file that cannot be read, with the remedy."""
+    why = error.strerror or type(error).__name__
+    return f"{path} cannot be read ({why}){whose(path) or '; correct the path'}"
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if os.name == "posix":
+        os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _create(path: Path, *, private: bool) -> int:
@@ -236,6 +262,8 @@ def check_file(path: Path, *, heading: str | bytes, force: bool) -> None:
     force : whether a file with this beginning may be replaced.
     """
     if not path.exists():
+        if not path.parent.is_dir():
+            raise OutputError(f"{path} cannot be made: there is no folder {path.parent}")
         return
     if not force:
         raise OutputError(f"{path} exists already; choose another name, or replace it with --force")

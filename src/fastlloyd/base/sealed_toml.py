@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import tomli_w
 
-from fastlloyd.base.places import whose
+from fastlloyd.base.files import read_start, unreadable
 from fastlloyd.base.texts import changed_on_its_way, decoded
 from fastlloyd.errors import (
     CHANGED_FILE,
@@ -82,11 +82,9 @@ def load_text(path: Path) -> str:
     file cannot be read, or is not UTF-8 text.
     """
     try:
-        with path.open("rb") as opened:
-            return text_of(opened.read(MAX_BYTES + 1), path)
+        return text_of(read_start(path, MAX_BYTES + 1), path)
     except OSError as error:
-        why = f"({error.strerror}){whose(path)}"
-        raise PlanError(f"{path} cannot be read {why}", code=UNREADABLE_FILE) from None
+        raise PlanError(unreadable(path, error), code=UNREADABLE_FILE) from None
 
 
 def text_of(content: bytes, path: Path) -> str:

@@ -43,9 +43,9 @@ def carry_out(path: Path) -> None:
     Raises StateError if the file cannot be used. Errors of the request, of the fit and of its
     output pass through.
     """
+    file = FitFile.read(path)  # before the lock, which makes a file beside
     lock = Lock(path)
     try:
-        file = FitFile.read(path)
         place = results.Destination(folder=Path(file.out))
         check_destination(Path(file.out), force=False)
         file.check_unchanged()

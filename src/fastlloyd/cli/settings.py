@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
+from fastlloyd.base.files import read_start, unreadable
 from fastlloyd.base.names import choose
 from fastlloyd.base.numerals import expected_whole, whole
 from fastlloyd.base.sealed_toml import load_text
@@ -22,7 +23,6 @@ from fastlloyd.federation.positions import Positions
 from fastlloyd.jobs.choices import (
     FROM_DATA,
     NEEDS_RANGE,
-    RecipeFeatures,
     StatedBounds,
     refuse_private,
 )
@@ -36,6 +36,7 @@ from fastlloyd.jobs.settings import (
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import RunSettings
 from fastlloyd.records.bounds import TEMPLATE_HEADING
+from fastlloyd.records.recipe.rows import Using
 
 # how the settings of a run of fit begin; a line of caution may stand before it
 OF_A_FIT = "# A fastlloyd mechanism"
@@ -82,10 +83,6 @@ def check_kind(
                 " looking at the data"
             )
         return
-    if isinstance(bounds, RecipeFeatures):
-        raise PlanError(
-            "--recipe states bounds, so it has no effect on a plan of kind bounds; leave it out"
-        )
     if value_range is None:
         raise PlanError(NEEDS_RANGE, field="value_range")
     used = {field.name for field in _GUARANTEE} | {"public_seed"}
@@ -95,6 +92,25 @@ def check_kind(
                 f"--{field.name.replace('_', '-')} has no effect on a plan of kind bounds; leave"
                 " it out"
             )
+
+
+def check_features(kind: str, recipe: Using | None) -> None:
+    """Raise PlanError for a recipe in a plan of kind bounds, and for a recipe with ranges."""
+    if recipe is None:
+        return
+    if choose(PlanKind, kind, "kind") is PlanKind.BOUNDS:
+        raise PlanError(
+            "a plan of kind bounds takes no --recipe: name the features whose bounds are to be"
+            " found with --features, and their ranges with --range; then write the bounds that"
+            " the run finds into the recipe"
+        )
+    if recipe.searched:
+        names = ",".join(recipe.searched)
+        raise PlanError(
+            f"--recipe states ranges in place of bounds ({names}): first run a plan that finds"
+            f" them (--kind bounds --features {names} --range RANGE), and write them into the"
+            " recipe"
+        )
 
 
 def planned(
@@ -222,10 +238,9 @@ def load_certificates(path: Path) -> list[str]:
     Raises IdentityError if the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            return certificates_in(file.read(_MAX_BYTES))
+        return certificates_in(read_start(path, _MAX_BYTES))
     except OSError as error:
-        raise IdentityError(f"{path} cannot be read ({error.strerror})") from None
+        raise IdentityError(unreadable(path, error)) from None
 
 
 def given_study(study: StudyOptions) -> Study | None:

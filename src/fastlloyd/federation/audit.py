@@ -57,7 +57,7 @@ SENT_BY_CLIENTS: Final = frozenset(
 """Kinds of messages that clients send. Servers send all others."""
 
 _LABEL: Final = b"fastlloyd/v1/audit"
-_BEGINNING, _END = b'{"fastlloyd_audit":', b'{"end":'
+BEGINNING, _END = b'{"fastlloyd_audit":', b'{"end":'
 _HASH: Final = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
 _HASH_BYTES: Final = len(b',"hash":""}') + 64
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -140,7 +140,7 @@ def read_audit(content: bytes, expected: bytes, whose: str) -> Audit:
     Raises StateError for a faulty line, or another signer. The message names the first such line,
     or the signer's key.
     """
-    if not content.startswith(_BEGINNING):
+    if not content.startswith(BEGINNING):
         raise StateError(
             "this is no audit file, or its first bytes were changed; expected a file that"
             " `fastlloyd audit STORE --export FILE` made",

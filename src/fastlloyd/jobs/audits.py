@@ -1,9 +1,11 @@
 """Export of the events of a site's store as a signed audit file, and the check of such a file."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from fastlloyd.base.files import read_start, unreadable
 from fastlloyd.base.sealed_toml import from_toml, load_text
 from fastlloyd.errors import UNREADABLE_FILE, IdentityError, PlanError, StateError
 from fastlloyd.federation.audit import MAX_BYTES, Audit, audit_file, read_audit
@@ -14,14 +16,19 @@ from fastlloyd.federation.store.events import seconds_now
 from fastlloyd.jobs.approvals import approvals_path
 
 
-def exported(store: Path, identity: PrivateIdentity) -> bytes:
-    """Return the content of an audit file of the store at `store`, with the approvals beside it.
+def exported(store: Path, load: Callable[[], PrivateIdentity]) -> tuple[bytes, str]:
+    """Return the content of an audit file of the store at `store`, with the approvals beside it,
+    and the name of the identity that signed.
+
+    load : function that returns the identity. It is called once the store has been read.
 
     Raises StateError if the store is damaged or belongs to another identity, or if the approvals
     cannot be read.
     """
     contents, events = read(store)
-    return audit_file(contents, events, _approvals(store), identity.signing, seconds_now())
+    approvals, identity = _approvals(store), load()
+    made = audit_file(contents, events, approvals, identity.signing, seconds_now())
+    return made, identity.name
 
 
 def verified(path: Path, public: Path, positions: Path | None = None) -> tuple[Audit, str]:
@@ -34,12 +41,9 @@ def verified(path: Path, public: Path, positions: Path | None = None) -> tuple[A
     PlanError if `public` or `positions` cannot be used.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_start(path, MAX_BYTES + 1)
     except OSError as error:
-        raise StateError(
-            f"{path} cannot be read ({error.strerror})", code=UNREADABLE_FILE
-        ) from None
+        raise StateError(unreadable(path, error), code=UNREADABLE_FILE) from None
     if len(content) > MAX_BYTES:
         raise StateError(f"{path} is larger than {MAX_BYTES} bytes; it is no audit file")
     try:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fastlloyd.base.extras import MODULES, command, is_installed
+from fastlloyd.base.files import read_start
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store.lock import Lock, is_held
 
@@ -33,6 +34,7 @@ _COMPILE: Final = "import numba; assert numba.njit(lambda n: n + 1)(1) == 2"
 _SECONDS: Final = 120.0  # for the compiler, on a slow machine
 _LOWER: Final = re.compile(r"([\w.-]+)(?:\[[^\]]*\])?\s*>=\s*([\d.]+)")
 _EXTRA: Final = re.compile(r"extra == .(\w+).")
+_MAX_LOCK: Final = 1 << 24
 _LOCKED: Final = re.compile(r"([\w.-]+)==([^\s;\\]+)")
 
 
@@ -161,14 +163,17 @@ def _packages(requirements: list[str]) -> Iterator[Finding]:
 
 def _against(lock: Path) -> Iterator[Finding]:
     try:
-        lines = lock.read_text("utf-8").splitlines()
+        lines = read_start(lock, _MAX_LOCK).decode().splitlines()
+        versions = [found.groups() for found in map(_LOCKED.match, lines) if found]
+        why = "" if versions else "no line names a package and its version, as in numpy==2.0.0"
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
+    if why:
         yield fault("lock-unreadable", f"{lock} cannot be read ({why})", "name the lock file")
         return
     differing = [
         f"{name} {version} instead of {locked}"
-        for name, locked in (found.groups() for found in map(_LOCKED.match, lines) if found)
+        for name, locked in versions
         if (version := _version(name)) not in (None, locked)
     ]
     if differing:

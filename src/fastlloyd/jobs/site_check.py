@@ -10,11 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
-from fastlloyd.base.files import OTHERS
+from fastlloyd.base.files import OTHERS, read_start
 from fastlloyd.errors import FastLloydError, IdentityError
 from fastlloyd.federation.fingerprint_file import FILE_NAME
 from fastlloyd.federation.identity.certificates import Authority, Certificate, parse_certificate
-from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.identity.identity import (
+    PRIVATE_HEADING,
+    PrivateIdentity,
+    PublicIdentity,
+)
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import files
 from fastlloyd.federation.store.durable import read
@@ -96,7 +100,12 @@ class SiteCheck:
         beside = [approvals_path(store) for store in stores] + [
             live_path(store) for store in stores
         ]
-        named = [*([] if self.key is None else [self.key]), *of_stores, *beside, Path(FILE_NAME)]
+        named = [
+            *(key for key in [self.key] if key and _is_private(key)),
+            *of_stores,
+            *beside,
+            Path(FILE_NAME),
+        ]
         return [file for file in dict.fromkeys(named) if file.exists()]
 
     def _connection(self, plan: Plan | None, public: PublicIdentity | None) -> Iterator[Finding]:
@@ -170,6 +179,13 @@ def _stores(paths: Sequence[Path]) -> tuple[dict[str, datetime], list[Finding]]:
         n = contents.position.length
         found.append(fine("store", f"{path} is whole: {n} events, and its chain of hashes fits"))
     return latest, found
+
+
+def _is_private(key: Path) -> bool:
+    """Return whether a file is a private identity, or cannot be read."""
+    with suppress(OSError):
+        return PRIVATE_HEADING in read_start(key, 2 * len(PRIVATE_HEADING)).decode(errors="replace")
+    return True
 
 
 def _secrets(paths: Sequence[Path]) -> Iterator[Finding]:

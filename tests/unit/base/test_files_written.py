@@ -207,3 +207,25 @@ def test_a_file_put_into_the_folder_at_the_last_moment_survives_force(
     files.write_folder(out, CONTENTS, force=True, files=FILES)
     assert (out / "thesis.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no named pipes")
+def test_a_pipe_is_read_if_something_writes_and_refused_at_once_if_nothing_does(
+    tmp_path: Path,
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="nothing writes"):
+        files.read_start(pipe, 10)
+    reader, writer = os.pipe()
+    os.write(writer, b"content")
+    os.close(writer)
+    assert files.read_start(Path(f"/dev/fd/{reader}"), 4) == b"cont"
+    os.close(reader)
+
+
+def test_a_file_in_a_folder_that_is_not_there_is_refused_before_anything_is_computed(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(OutputError, match="there is no folder"):
+        files.check_file(tmp_path / "missing" / "plan.toml", heading="# kind", force=False)

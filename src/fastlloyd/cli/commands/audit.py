@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fastlloyd.cli.options import PassphraseFile, in_output
-from fastlloyd.errors import PlanError
+from fastlloyd.errors import IdentityError, OutputError, PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fastlloyd.federation.audit import Audit
+    from fastlloyd.federation.identity.identity import PrivateIdentity
 
 _OF_PROGRAMS = ("number", "time", "event", "encoded", "head", "sha256")
 File = Annotated[
@@ -24,8 +25,9 @@ File = Annotated[
 ]
 Export = Annotated[
     Path | None,
-    typer.Option(help="Write the audit file of the store FILE to this new file.", metavar="OUT"),
+    typer.Option(help="Write the audit file of the store FILE to this file.", metavar="OUT"),
 ]
+Force = Annotated[bool, in_output("--force", help="Replace an earlier audit file.")]
 Verify = Annotated[
     Path | None,
     typer.Option(
@@ -57,6 +59,7 @@ def audit(
     *,
     file: File,
     export: Export = None,
+    force: Force = False,
     verify: Verify = None,
     key: Key = None,
     positions: PositionsFile = None,
@@ -73,33 +76,55 @@ def audit(
     if verify is not None:
         if key is not None or passphrase_file is not None:
             raise PlanError("--verify needs no private identity; leave out --key")
+        if force:
+            raise OutputError("--force needs a file to make; name it with --export OUT")
         found, name = verified(file, verify, positions)
         _show(found, name, file, as_json=json)
     elif export is not None:
         if positions is not None:
             raise PlanError("--positions has no effect without --verify PUBLIC; leave it out")
-        _export(file, export, key, passphrase_file, as_json=json)
+        content, signer = _signed(file, export, key, passphrase_file, force=force)
+        _tell(export, content.count(b"\n"), signer, as_json=json)
 
 
-def _export(
-    named: Path, out: Path, key: Path | None, passphrase_file: Path | None, *, as_json: bool
-) -> None:
-    from fastlloyd.base.files import write_private
-    from fastlloyd.cli import network, terminal
+def _signed(
+    named: Path, out: Path, key: Path | None, passphrase_file: Path | None, *, force: bool
+) -> tuple[bytes, str]:
+    """Write the audit file, and return its content and the name of its signer.
+
+    The file to make is checked first, then the store. The passphrase is asked for last.
+    """
+    from fastlloyd.base.files import check_file, write_private
+    from fastlloyd.cli.network import load_identity
+    from fastlloyd.federation.audit import BEGINNING
     from fastlloyd.federation.store import store_path
     from fastlloyd.federation.store.files import IDENTITY_SUFFIX
     from fastlloyd.jobs.audits import exported
 
+    check_file(out, heading=BEGINNING, force=force)
     store = store_path(named)
-    beside = store.with_name(f"{store.stem}{IDENTITY_SUFFIX}") if key is None else key
-    identity = network.load_identity(beside, passphrase_file)
-    content = exported(store, identity)
-    write_private(out, content.decode())
-    n_lines = content.count(b"\n")
+
+    def load() -> "PrivateIdentity":
+        beside = store.with_name(f"{store.stem}{IDENTITY_SUFFIX}") if key is None else key
+        if key is None and not beside.exists():
+            raise IdentityError(
+                f"there is no identity {beside} beside the store; name the identity that signs"
+                " with --key FILE"
+            )
+        return load_identity(beside, passphrase_file)
+
+    content, signer = exported(store, load)
+    write_private(out, content.decode(), replace=force)
+    return content, signer
+
+
+def _tell(out: Path, n_lines: int, signer: str, *, as_json: bool) -> None:
+    from fastlloyd.cli import terminal
+
     if as_json:
-        terminal.print_json({"file": str(out), "lines": n_lines, "signed_by": identity.name})
+        terminal.print_json({"file": str(out), "lines": n_lines, "signed_by": signer})
         return
-    typer.echo(f"{out}: {n_lines} lines, signed by {identity.name!r}.")
+    typer.echo(f"{out}: {n_lines} lines, signed by {signer!r}.")
 
 
 def _show(found: "Audit", name: str, path: Path, *, as_json: bool) -> None:
@@ -123,15 +148,9 @@ def _show(found: "Audit", name: str, path: Path, *, as_json: bool) -> None:
         f" and {len(found.approvals)} approvals, exported {found.made}."
     )
     for event in found.events:
-        facts = {
-            n: v
-            for n, v in event.items()
-            if n not in ("number", "time", "event", "encoded", "head", "sha256")
-        }
-        words = ", ".join(f"{n} {v}" for n, v in facts.items() if v not in ("", None))
-        typer.echo(f"{event['time']}  {event['event']}: {words}")
+        typer.echo(f"{event['time']}  {event['event']}: {_words(event)}")
     for approval in found.approvals:
-        typer.echo("approval: " + ", ".join(f"{n} {v}" for n, v in approval.items() if v))
+        typer.echo(f"approval: {_words(approval)}")
     typer.echo(
         "This proves what the owner of the key recorded and signed, not that nothing else happened."
     )

@@ -75,9 +75,9 @@ def _request(path: Path) -> None:
         digests = {path.name: sha256(path.read_bytes()).hexdigest() for path in paths}
         report(done=True, files=digests)
 
+    file = JoinFile.read(path)  # before the lock, which makes a file beside
     lock = Lock(path)
     try:
-        file = JoinFile.read(path)
         if not file.is_rehearsal:
             report(pid=os.getpid())
         file.check_unchanged()

@@ -173,7 +173,8 @@ def new(
     persons = given_persons(unit, unit_name, max_clients_per_person)
     protocol = requests.given_federation(federation).protocol(mechanism.preset)
     timeouts = protocol.chosen_masks.timeouts
-    using = recipes.given_recipe(recipe, features)
+    using = recipes.given_recipe(recipe, features, searching=True)
+    settings.check_features(kind, using)
     bounds = recipes.bounds_of(using, mechanism.bounds)
     settings.check_kind(kind, mechanism, value_range, bounds)
     if mechanism.n_records == FROM_DATA:

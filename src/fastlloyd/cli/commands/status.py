@@ -54,10 +54,11 @@ def status(stores: StoreFiles, watch: Watch = False, html: Html = None, json: Js
     """Show every run of a store, or the run of a fit, and its progress."""
     from fastlloyd.base.files import check_file
     from fastlloyd.federation.store import store_path
-    from fastlloyd.reports.page.document import HEADING
 
-    if html is not None:  # never a store that was named in the place of the page
-        check_file(html, heading=HEADING, force=True)
+    if html is not None:
+        from fastlloyd.reports.page.status import HEADING
+
+        check_file(html, heading=HEADING, force=True)  # only an earlier page of a status
     paths, shown = [store_path(store) for store in stores], dict[Path, Any]()
     while True:
         found = {path: _look(path, shown.get(path)) for path in paths}

@@ -220,9 +220,9 @@ def _why_none(path: Path) -> str:
             " `fastlloyd serve`"
         )
     return (
-        ": correct the path; the first run with --new-dataset makes a ledger, and so"
-        " does `fastlloyd ledger limit --new`. The first use of an identity makes its"
-        " store"
+        f" and no {identity.name} beside it: correct the path; the first run with --new-dataset"
+        " makes a ledger, and so does `fastlloyd ledger limit --new`. The first use of an identity"
+        " makes its store"
     )
 
 

@@ -20,8 +20,8 @@ from typing import Any, Final
 import msgspec
 import tomli_w
 
+from fastlloyd.base.files import read_start, unreadable
 from fastlloyd.base.names import listing, nearest_name, shown
-from fastlloyd.base.places import whose
 from fastlloyd.base.problems import Faults
 from fastlloyd.base.texts import decoded
 from fastlloyd.errors import UNREADABLE_FILE, WRONG_FILE, DataError, PlanError
@@ -226,12 +226,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[str, str]:
     """
     file = Path(path)
     try:
-        with file.open("rb") as opened:
-            text = decoded(opened.read(MAX_BYTES + 1), file, "pass a recipe, such as recipe.toml")
+        content = read_start(file, MAX_BYTES + 1)
+        text = decoded(content, file, "pass a recipe, such as recipe.toml")
     except OSError as error:
-        raise PlanError(
-            f"{file} cannot be read ({error.strerror}){whose(file)}", code=UNREADABLE_FILE
-        ) from None
+        raise PlanError(unreadable(file, error), code=UNREADABLE_FILE) from None
     except ValueError as error:
         raise PlanError(str(error), code=WRONG_FILE) from None
     return text, str(file)

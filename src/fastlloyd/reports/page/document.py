@@ -9,6 +9,7 @@ from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.reports.page.run_view import RunView
 
 HEADING: LiteralString = "<!doctype html>\n"
+BEGINNING: Final = f'{HEADING}<html lang="en"><head><meta charset="utf-8"><title>'
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -24,10 +25,10 @@ def document(title: str, content: list[Child], code: LiteralString = "") -> byte
     head = element(
         "head",
         element("meta", charset="utf-8"),
+        element("title", title, " · fastlloyd"),  # first: it tells kinds of pages apart
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="color-scheme", content="light dark"),
-        element("title", title, " · fastlloyd"),
         _style(),
     )
     body = element("body", element("main", content), made if code else None)

@@ -7,11 +7,13 @@ from fastlloyd.federation.transport.grpc.outbox import Meter
 from fastlloyd.jobs.live import OLD, Live, Sight
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.persons import RECORD
-from fastlloyd.reports.page.document import document
+from fastlloyd.reports.page.document import BEGINNING, document
 from fastlloyd.reports.page.words import breakable, marked
 from fastlloyd.reports.status import ago, clock, has_stopped, live_of, utc
 
 MOST_NAMED: Final = 60
+_TITLE: Final = "Status"
+HEADING: Final = f"{BEGINNING}{_TITLE} ·"  # how every such page begins
 
 # The page is a file, so only a script can tell how old it is now. It loads the file again while the
 # page is seen and not paused, and shows the warning when nobody has written the file for long.
@@ -64,7 +66,7 @@ def page_of_status(stores: list[dict[str, Any]], now: float) -> bytes:
         runs or element("p", _said("status_no_run")),
     ]
     whole = element("div", content, data_written=f"{now:.0f}", data_old=f"{OLD + 6:.0f}")
-    return document("Status", [whole], _SCRIPT)
+    return document(_TITLE, [whole], _SCRIPT)
 
 
 def _run(run: dict[str, Any], now: float, *, is_used: bool | None, role: str) -> Markup:
