@@ -20,6 +20,8 @@ PAIRS ?= 100000
 VECTORS ?= 30000000
 COMPARISONS ?= 10000000000
 
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/fastlloyd/_version.py)
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pages docs docs-zip test-docs quick compatibility lowest lint audit campaign notebook lock clean supply-chain packages test-packages bundle parts
 
@@ -63,7 +65,8 @@ test-pages: $(READY)  ## pages in a real browser: needs Chromium, Firefox and np
 docs: $(READY)  ## the documentation site in build/docs, from docs/, notebooks and docstrings: open build/docs/index.html
 	rm -rf build/docs build/doctrees
 	$(BIN)/python docs/site/assemble.py build/pages
-	$(BIN)/python -m sphinx -W --keep-going -n -q -c docs/site -d build/doctrees build/pages build/docs
+	$(BIN)/python -m sphinx -W --keep-going -n -q -c docs/site -d build/doctrees build/pages build/docs/$(VERSION)
+	$(BIN)/python docs/site/versions.py build/docs
 
 docs-zip: docs  ## the site as one file of a release, dist/fastlloyd-docs.zip
 	@mkdir -p dist

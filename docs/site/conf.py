@@ -36,6 +36,17 @@ html_theme = "furo"
 html_title = f"fastlloyd {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+templates_path = ["templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "versions.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 html_use_index = False
 html_show_search_summary = False  # a browser reads no other file from the disk
 html_show_copyright = False

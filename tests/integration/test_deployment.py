@@ -4,9 +4,12 @@ there are.
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
 from configparser import ConfigParser
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -17,6 +20,7 @@ from fastlloyd.federation.identity.parties import MAX_CLIENTS
 from fastlloyd.federation.transport.grpc.tls import wanted_connections
 from fastlloyd.jobs.server import OWN_FILES
 
+EXPOSURE = 25  # tenths: systemd 252 finds 16, and later versions look at more
 UNIT, CONTAINERFILE = ROOT / "examples/fastlloyd-serve.service", ROOT / "examples/Containerfile"
 
 
@@ -114,6 +118,25 @@ def test_the_unit_shuts_out_what_the_program_never_asks_for() -> None:
     }
     assert service["SystemCallFilter"] == "@system-service"
     assert service["UMask"] == "0077"
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_systemd_knows_every_directive_of_the_unit_and_finds_it_closed(tmp_path: Path) -> None:
+    analyze = ["systemd-analyze", "--no-pager"]
+    path = tmp_path / UNIT.name
+    program = re.escape(unit()["Service"]["ExecStart"].split()[0])
+    path.write_text(re.sub(program, sys.executable, UNIT.read_text()))
+    verify = subprocess.run(
+        [*analyze, "verify", "--man=no", path], check=False, capture_output=True, text=True
+    )
+    assert [line for line in verify.stderr.splitlines() if path.name in line] == []
+    closed = subprocess.run(
+        [*analyze, "security", "--offline=true", f"--threshold={EXPOSURE}", path],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert closed.returncode == 0, closed.stdout + closed.stderr
 
 
 def test_both_run_the_program_where_the_containerfile_installs_it() -> None:
