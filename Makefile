@@ -66,6 +66,7 @@ docs: $(READY)  ## the documentation site in build/docs, from docs/, notebooks a
 	rm -rf build/docs build/doctrees
 	$(BIN)/python docs/site/assemble.py build/pages
 	$(BIN)/python -m sphinx -W --keep-going -n -q -c docs/site -d build/doctrees build/pages build/docs/$(VERSION)
+	rm -rf build/docs/jupyter_execute
 	$(BIN)/python docs/site/versions.py build/docs
 
 docs-zip: docs  ## the site as one file of a release, dist/fastlloyd-docs.zip

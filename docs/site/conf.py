@@ -36,6 +36,7 @@ html_theme = "furo"
 html_title = f"fastlloyd {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 templates_path = ["templates"]
 html_sidebars = {
     "**": [

@@ -17,7 +17,7 @@ VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(\S*)")
 HEAD = '<!doctype html>\n<html lang="en"><meta charset="utf-8">'
 LED = (
     HEAD + '<title>Documentation of fastlloyd {version}</title><meta http-equiv="refresh"'
-    ' content="1; url={to}"><script>location.replace("{to}" + location.search + location.hash)'
+    ' content="0; url={to}"><script>location.replace("{to}" + location.search + location.hash)'
     '</script><p>This page is in <a href="{to}">version {version}</a>.</p></html>\n'
 )
 LIST = (

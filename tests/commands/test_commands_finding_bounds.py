@@ -312,6 +312,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
         "Error: n_expected is 3000 records: too few",
     ),
     ((*ESTIMATE, *RANGE, "--out", "bounds.txt"), "does not end in .toml"),
+    ((*ESTIMATE, *RANGE, "--out", "no/bounds.toml"), "there is no folder no"),
     ((*NEW, "--kind", "bounds"), "--range is missing"),
     (
         (*NEW, "--kind", "bounds", *RANGE, "-k", "3"),

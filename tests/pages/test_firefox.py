@@ -1,7 +1,6 @@
 """Firefox shows a page of a result: drawings, colours and text, and no blank screen."""
 
 import io
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,23 +8,19 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from browsers import missing
+from firefox import path_of_firefox
 from pages import page, random_result
 
 pytestmark = pytest.mark.pages
-FIREFOX = ("firefox-esr", "firefox")
 
 
 def test_firefox_draws_the_page_with_its_marks(tmp_path: Path) -> None:
-    path = next((found for name in FIREFOX if (found := shutil.which(name))), None)
-    if path is None:
-        missing("Firefox")
     file, shot = tmp_path / "result.html", tmp_path / "shot.png"
     file.write_text(page(random_result(3, 3)))
     (tmp_path / "profile").mkdir()
     subprocess.run(
         [
-            path,
+            path_of_firefox(),
             "--headless",
             "--profile",
             str(tmp_path / "profile"),

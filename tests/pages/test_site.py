@@ -13,15 +13,18 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+import fastlloyd
 from browsers import missing
 from clone import ROOT
+from firefox import ENTER, TAB, firefox
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.pages
 HERE = Path(__file__).parent
-SITE = ROOT / "build/docs"
+TOP = ROOT / "build/docs"
+SITE = TOP / fastlloyd.__version__
 SHOTS = os.environ.get("FASTLLOYD_SHOTS")  # folder for pictures
 RULES = {
     "type": "tag",
@@ -86,7 +89,7 @@ def opened(browser: "Browser", pages: dict[Path, Links]) -> "Iterator[Any]":
         return visited
 
     yield visit
-    assert [url for url in asked if not url.startswith((SITE.as_uri(), "data:", "blob:"))] == []
+    assert [url for url in asked if not url.startswith((TOP.as_uri(), "data:", "blob:"))] == []
     assert said == []
     for context in contexts:
         context.close()
@@ -103,7 +106,7 @@ def test_every_link_leads_to_a_page_and_a_place_that_are_there(pages: dict[Path,
                 continue
             there = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             assert there.is_file(), f"{path.relative_to(SITE)} leads to {target}"
-            assert there.is_relative_to(SITE), target
+            assert there.is_relative_to(SITE) or there == TOP / "index.html", target
             if parts.fragment and there in pages:
                 assert unquote(parts.fragment) in pages[there].ids | {"", "top"}, (path, target)
 
@@ -164,3 +167,106 @@ def test_a_page_fits_its_window_and_axe_finds_no_fault(opened: Any, name: str, s
     found = visited.evaluate("rules => axe.run(document, {runOnly: rules, preload: false})", RULES)
     assert len(found["passes"]) > 20
     assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found["violations"]] == []
+
+
+def test_stable_and_latest_lead_to_the_same_page_of_the_version(opened: Any) -> None:
+    names = sorted(path.relative_to(SITE) for path in SITE.rglob("*.html"))
+    for name in ("stable", "latest"):
+        assert (
+            sorted(path.relative_to(TOP / name) for path in (TOP / name).rglob("*.html")) == names
+        )
+        visited = opened(f"../{name}/how-to/logs.html#top")
+        visited.wait_for_url(f"{SITE.as_uri()}/how-to/logs.html#top")
+    visited = opened("how-to/logs.html")
+    line = visited.locator(".versions")
+    assert f"Version {fastlloyd.__version__}" in line.inner_text()
+    line.locator("a").click()
+    visited.get_by_role("link", name=fastlloyd.__version__).click()
+    visited.wait_for_url(f"{SITE.as_uri()}/index.html")
+
+
+REACHABLE = """() => [...document.querySelectorAll(
+  'a[href], button, input, select, textarea, summary, [tabindex="0"]')].filter(each =>
+  each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length)"""
+FOCUS = "() => reachable.indexOf(document.activeElement)"
+MARKED = """() => {
+  const focused = document.activeElement, near = [focused, focused.parentElement,
+    ...document.querySelectorAll('label, .nav-overlay-icon, .toc-overlay-icon')];
+  return near.some(each => getComputedStyle(each).outlineStyle !== 'none');
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", [*MAIN, "search"])
+def test_the_tab_key_reaches_all_in_order_shows_where_it_is_and_leaves(
+    opened: Any, name: str, width: int
+) -> None:
+    visited = opened(f"{name}.html", viewport={"width": width, "height": 900})
+    n = visited.evaluate(f"() => (window.reachable = ({REACHABLE})()).length")
+    assert n > 4
+    for place in range(n):
+        visited.keyboard.press("Tab")
+        assert visited.evaluate(FOCUS) == place
+        assert visited.evaluate(MARKED), visited.evaluate("document.activeElement.outerHTML")
+    visited.keyboard.press("Tab")
+    assert visited.evaluate("document.activeElement === document.body")  # the browser's own bar
+
+
+def test_a_link_skips_to_the_text(opened: Any) -> None:
+    visited = opened("questions.html", viewport={"width": 1280, "height": 900})
+    visited.keyboard.press("Tab")
+    assert visited.evaluate("document.activeElement.textContent").strip() == "Skip to content"
+    visited.wait_for_function("document.activeElement.getBoundingClientRect().top >= 0")
+    visited.keyboard.press("Enter")
+    visited.keyboard.press("Tab")
+    assert visited.evaluate("document.activeElement.closest('.content') !== null")
+
+
+def test_on_a_narrow_screen_the_keyboard_opens_and_closes_the_list_of_pages(opened: Any) -> None:
+    visited = opened("questions.html", viewport={"width": 390, "height": 900})
+    switch, field = visited.get_by_role("button", name="All pages"), ".sidebar-search"
+    assert not visited.locator(field).is_visible()
+    assert switch.get_attribute("aria-expanded") == "false"
+    for _ in range(2):  # to the text, and all pages
+        visited.keyboard.press("Tab")
+    visited.keyboard.press("Space")
+    assert switch.get_attribute("aria-expanded") == "true"
+    visited.keyboard.press("Enter")
+    assert not visited.locator(field).is_visible()
+    visited.keyboard.press("Enter")
+    visited.wait_for_selector(field)
+    for _ in range(8):
+        visited.keyboard.press("Tab")
+        if visited.evaluate("document.activeElement.name") == "q":
+            break
+    visited.keyboard.type("fingerprints")
+    visited.keyboard.press("Enter")
+    visited.wait_for_selector("#search-results li a", timeout=20_000)
+
+
+def test_firefox_searches_the_site_by_keyboard_from_the_disk(tmp_path: Path) -> None:
+    if not (SITE / "index.html").is_file():
+        missing("the site (make docs)")
+    with firefox(tmp_path) as browser:
+        browser.goto(f"{TOP.as_uri()}/stable/index.html")
+        browser.wait_for(f"return location.href === '{SITE.as_uri()}/index.html'")
+        browser.wait_for("return document.readyState === 'complete'")
+        browser.press(TAB)
+        assert browser.run("return document.activeElement.className").startswith("skip-to-content")
+        for _ in range(6):
+            browser.press(TAB)
+            if browser.run("return document.activeElement.name") == "q":
+                break
+        browser.press(*"fingerprints", ENTER)
+        browser.wait_for("return document.querySelector('#search-results p.search-summary')")
+        found = "[...document.querySelectorAll('#search-results li > a')]"
+        browser.wait_for(f"return {found}.some(each => each.href.endsWith('fingerprints.html'))")
+        for _ in range(99):
+            browser.press(TAB)
+            if browser.run("return document.activeElement.closest('#search-results') !== null"):
+                break
+        browser.press(ENTER)
+        browser.wait_for("return document.querySelector('h1') && !location.search.includes('q=')")
+        assert browser.run(
+            "return performance.getEntriesByType('resource').every(e => e.name.startsWith('file:'))"
+        )

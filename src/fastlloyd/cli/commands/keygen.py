@@ -137,7 +137,8 @@ def keygen(
             name, datetime.now(UTC).date() + timedelta(days=expires or DAYS)
         )
         _check_identity(private, force=force, replace=replace_identity)
-        check_file(made, heading=heading, force=force or replace_identity)
+        if out.exists():  # otherwise it is made
+            check_file(made, heading=heading, force=force or replace_identity)
         protected = passphrase or passphrase_file is not None
         secret = check_passphrase(new_passphrase(passphrase_file)) if protected else None
         text = identity.request() if request else identity.public.to_toml()
@@ -163,7 +164,7 @@ def _load(path: Path, passphrase_file: Path | None) -> "tuple[PrivateIdentity, s
 def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
     from fastlloyd.federation.identity.identity import PRIVATE_HEADING
 
-    if replace:
+    if replace and path.exists():
         check_file(path, heading=PRIVATE_HEADING, force=True)
     elif path.exists() or path.is_symlink():
         raise OutputError(

@@ -236,7 +236,8 @@ def test_where_there_is_no_store_the_sentence_says_why_and_what_to_do(
         return str(refused.value).removeprefix(f"there is no store {path}")
 
     assert (
-        said() == ": correct the path; the first run with --new-dataset makes a ledger, and so does"
+        said()
+        == " and no clinic-a.identity.toml beside it: correct the path; the first run with --new-dataset makes a ledger, and so does"
         " `fastlloyd ledger limit --new`. The first use of an identity makes its store"
     )
     (tmp_path / "clinic-a.identity.toml").touch()
