@@ -80,6 +80,7 @@ _POST: Final[dict[str, Answer]] = {
     "/enter": start.enter,
     "/code": start.code,
     "/new": start.begin,
+    "/example": start.example,
     "/new/{name}/file": file.take,
     "/new/{name}/folder": file.choose,
     "/new/{name}/protect": protect.take,

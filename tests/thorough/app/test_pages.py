@@ -334,3 +334,35 @@ def test_a_limit_is_set_before_the_first_run_and_by_no_look_at_the_page(guest: G
     while "under way" in guest.get(f"/runs/{at.rpartition('/')[2]}").text:
         threading.Event().wait(0.1)
     assert "has runs" in guest.post("/ledger", **given).faults["dataset"]
+
+
+def test_the_made_up_table_leads_to_a_clear_choice_and_no_file_is_replaced(guest: Guest) -> None:
+    assert "Try it with made-up records" in guest.get("/").text
+    file = guest.site.results / "made-up-visits.csv"
+    at = guest.post("/example").headers["location"].removesuffix("/file")
+    assert file.stat().st_mode & 0o077 == 0
+    before = file.read_bytes()
+    assert str(file) in guest.get(f"{at}/file").text
+    guest.answer(at, "file", path=str(file), header="yes")
+    columns = ("age", "days", "medicines")
+    guest.answer(at, "protect", chosen=columns, **PROTECT | {"n_records": "1,000"})
+    ends = ((0, 110), (0, 60), (0, 30))
+    bounds = {
+        f"{end}{n}": str(value)
+        for n, pair in enumerate(ends)
+        for end, value in zip(("lower", "upper"), pair, strict=True)
+    }
+    guest.answer(at, "bounds", **bounds)
+    page = guest.answer(at, "privacy", k="3")
+    assert "smallest with a clear picture" in page.text, page.summed_up
+    assert guest.post("/example").headers["location"] != f"{at}/file"
+    assert file.read_bytes() == before
+
+
+def test_a_made_up_table_that_cannot_be_written_is_told_in_a_sentence(guest: Guest) -> None:
+    target = guest.site.results / "made-up-visits.csv"
+    target.symlink_to(guest.site.results / "none" / "x.csv")
+    page = guest.post("/example")
+    assert page.status < 500
+    assert "made-up-visits.csv" in page.text
+    assert target.is_symlink()

@@ -15,10 +15,12 @@ from fastlloyd.app.frame import GROUPS, STUDY, form, h, page
 from fastlloyd.app.run_state import RunState
 from fastlloyd.app.site import Site, beside, door_of, go, id_of, missing_step
 from fastlloyd.app.studies import plan_of, title_of
+from fastlloyd.base.files import write_private
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.errors import FastLloydError
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.jobs.join_file import id_of_run
+from fastlloyd.records.layout import YES
 
 WORDS = {
     RunState.RUNNING: "running",
@@ -29,6 +31,12 @@ WORDS = {
     RunState.REFUNDED: "no result, the epsilon was given back",
 }
 SHOWN = 30
+_EXAMPLE = "made-up-visits.csv"
+_EXAMPLE_WORDS = (
+    "The app writes a small table of patients who do not exist, to practise on. One row is one"
+    " patient, and there are at most 1,000. Bounds that fit are age 0 to 110, days 0 to 60 and"
+    " medicines 0 to 30. Call the data set practice: your ledger counts its runs, too."
+)
 _OPEN = (RunState.RUNNING, RunState.PAUSED)
 
 
@@ -63,6 +71,14 @@ async def show(site: Site, request: Request) -> Response:
             " you have seen the cost and confirmed it.",
             class_="soft",
         ),
+        h(
+            "form",
+            h("button", "Try it with made-up records", type="submit", class_="second"),
+            method="post",
+            action="/example",
+            class_="acts",
+        ),
+        h("p", _EXAMPLE_WORDS, class_="soft"),
         h(
             "form",
             h("button", "Take part in a study with others", type="submit", class_="second"),
@@ -240,6 +256,33 @@ async def code(_site: Site, request: Request) -> Response:
 async def begin(site: Site, _request: Request) -> Response:
     """Begin a new draft."""
     return go(f"/new/{site.drafts.new()}/file")
+
+
+async def example(site: Site, _request: Request) -> Response:
+    """Begin a new draft with a made-up table, which is written if it is not there.
+
+    Raises OutputError if it cannot be written.
+    """
+    path = site.results / _EXAMPLE
+    if not path.exists():
+        write_private(path, _made_up_visits())
+    name = site.drafts.new()
+    site.drafts.save(name, {"path": str(path), "header": YES, "folder": str(site.results)})
+    return go(f"/new/{name}/file")
+
+
+def _made_up_visits() -> str:
+    """Return the text of a table of visits in three groups. It is the same every time."""
+    groups, rows = ((30, 3, 2), (55, 8, 7), (80, 20, 12)), ["age,days,medicines"]
+    for n in range(900):
+        # multiples of irrational numbers fill the room around a centre evenly
+        around = [n * step % 1 - 0.5 for step in (0.618034, 0.754878, 0.56984)]
+        row = (
+            round(centre + width * part)
+            for centre, width, part in zip(groups[n % 3], (20, 6, 4), around, strict=True)
+        )
+        rows.append(",".join(map(str, row)))
+    return "\n".join(rows) + "\n"
 
 
 def ask_again(back: str) -> Response:
