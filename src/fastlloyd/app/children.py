@@ -89,7 +89,7 @@ class RunLook(NamedTuple):
 
 
 class ChildRuns:
-    """Runs of this user.
+    """Runs that the app started for this user, each in a process of its own.
 
     folder : folder that has a folder for each run. It is made if it is missing.
     """

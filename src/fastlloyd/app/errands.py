@@ -1,7 +1,7 @@
 """Errands: work that a page waits for. An errand may first ask for a passphrase in the terminal.
 
-A passphrase is typed where the app was started. It is in no page, file, argument or variable: the
-work gets it, and gives it to a child process on standard input.
+A passphrase is typed where the app was started. It is in no page, file, command-line argument or
+environment variable: the errand gets it, and gives it to a child process on standard input.
 """
 
 import threading

@@ -258,8 +258,8 @@ def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
 def check_file(path: Path, *, heading: str | bytes, force: bool) -> None:
     """Raise OutputError if the file exists and must not be replaced.
 
-    heading : beginning of a file that may be replaced.
-    force : whether a file with this beginning may be replaced.
+    heading : beginning of the files that this program writes. Any other file is never replaced.
+    force : whether a file that begins with `heading` may be replaced.
     """
     if not path.exists():
         if not path.parent.is_dir():

@@ -22,7 +22,7 @@ def run_of(event: Event) -> str:
 
 
 def rows(recorded: list[Event], seconds: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Return the events for programs, in the order of the store."""
+    """Return the events as a list of dicts (for JSON), in the order of the store."""
     return [
         {
             "number": number,

@@ -19,7 +19,9 @@ NETWORK, HOST, OUTPUT = "Network", "Host", "Output"
 
 
 def _panel(name: str) -> Callable[..., Any]:
-    """Return a function that makes an option in the group of the help with this title."""
+    """Return a function that declares an option, and lists it in the help under the group called
+    `name`.
+    """
     return functools.partial(typer.Option, rich_help_panel=name)
 
 

@@ -167,7 +167,8 @@ def end(
     source : source of the records.
     with_comparison : whether to compare with Lloyd's algorithm, without privacy.
     remarks : sentences to print at the end.
-    clipped_by_range : numbers of values that --range clipped, or None.
+    clipped_by_range : exact counts (`Clipped`) of the records and values that --range clipped, or
+        None.
     """
     taken = result.leaks if result.has_noise else ()
     screen.warn(

@@ -264,10 +264,10 @@ def given_positions(network: NetworkOptions) -> list[Positions]:
 
 
 def given_timeouts(network: NetworkOptions, usual: Timeouts) -> dict[str, int]:
-    """Return the timeouts that differ from the usual ones, by the name of the step. They come from
-    options, or are needed for a long pass.
+    """Return the timeouts that differ from the usual ones, as a dict from step to seconds. An
+    option stated them, or a long pass over the records needs them.
 
-    usual : timeouts for runs with short passes.
+    usual : timeouts for runs in which a pass over the records is short.
     """
     longer = asdict(usual.for_passes(network.pass_seconds or 0)).items() - asdict(usual).items()
     given = {step: getattr(network, f"{step}_timeout") for step in STEPS}

@@ -269,10 +269,10 @@ class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMix
 
         With the parameter recipe, X is a raw table with the columns that the recipe names.
 
-        X may be a Dask data frame or array. Its records then stay on the connected cluster, whose
-        workers see records and exact sums. Without a cluster, this process computes the partitions
-        one after the other. bounds or a recipe must be stated, and also n_records, unless the
-        relation is replace_one. `labels_` would take one more pass, so it is not set;
+        X may be a Dask data frame or array. Its records then stay on the connected Dask cluster,
+        whose workers see records and exact sums. Without a cluster, this process computes the
+        partitions one after the other. bounds or a recipe must be stated, and also n_records,
+        unless the relation is replace_one. `labels_` would take one more pass, so it is not set;
         `X.map_partitions(model.predict)` returns the labels.
 
         Warnings about the guarantee: PrivacyLeakWarning names each public parameter that was taken

@@ -63,8 +63,8 @@ class EstimatorState(BaseEstimator):
     def __sklearn_clone__(self) -> Self:
         """Return a clone of this estimator, as scikit-learn does.
 
-        The clone belongs to the account that this estimator belongs to. A clone that is made inside
-        a block of `dataset` belongs to the block.
+        A clone that is made inside a block of `dataset` belongs to that block. Any other clone
+        belongs to the account of this estimator.
         """
         made: Self = super().__sklearn_clone__()
         if BELONGS_TO in self.__dict__:
@@ -91,7 +91,7 @@ class EstimatorState(BaseEstimator):
 
     @cached_property
     def _split(self) -> Split:
-        """Numbers of groups in the clearest split and in the finer split, which the noisy votes
+        """Number of groups in the clearest split, and in the finer split, which the noisy votes
         show (`suggestion.py`).
         """
         m = self.mechanism_

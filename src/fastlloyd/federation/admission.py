@@ -285,11 +285,10 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
 
 
 def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
-    """Return the neighbours of the account that matters most for the run of a plan.
+    """Return the neighbouring relation of the account that is shown to the reader of a plan.
 
-    For a plan that protects persons, these are the neighbours of the limit for the plan's unit, or
-    the plan's own neighbours if there is no such limit. For a plan that protects records, return
-    None.
+    For a plan that protects persons, it is the relation of the account for the plan's unit, or the
+    plan's own if there is no such account. For a plan that protects records, return None.
     """
     if not isinstance(cost, PersonRunCost):
         return None

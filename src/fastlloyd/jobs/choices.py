@@ -210,8 +210,8 @@ class ClusteringChoices(GuaranteeChoices):
 
     @property
     def chosen_algorithm(self) -> AnyAlgorithm:
-        """Algorithm with its replaced fields. Raises PlanError if its name or a field is
-        invalid.
+        """Algorithm that the choices name, with those of its fields replaced that the choices
+        state. Raises PlanError if the name or a field is invalid.
         """
         named = preset(self.preset).algorithm if self.algorithm is None else self.algorithm
         return (algorithm(named) if isinstance(named, str) else named).varied(**self.varied)

@@ -82,7 +82,9 @@ class CollectionSource:
         """Do nothing, because the number is known only after a pass."""
 
     def extremes(self) -> tuple[FloatArray, FloatArray]:
-        """Raise PlanError, because bounds cannot be taken from records of a cluster."""
+        """Raise PlanError, because bounds cannot be taken from records that a Dask cluster
+        holds.
+        """
         raise PlanError(
             "bounds is missing: for a Dask collection X, state the smallest and largest value"
             " that each feature can have, from public knowledge",

@@ -119,8 +119,8 @@ class FitOutcome(NamedTuple, Generic[S]):
     charged : charge of this fit, with the accounts of the data set after it.
     source : records, with the numbers of records that were clipped or dropped.
     leaks : a sentence for each setting that was taken from the data.
-    clipped_by_range : exact numbers of values outside the range in which bounds were found. Do not
-        publish them.
+    clipped_by_range : exact counts (`Clipped`) of records and values outside the range in which
+        bounds were found. Do not publish them.
     """
 
     mechanism: Mechanism

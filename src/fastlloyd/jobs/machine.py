@@ -49,7 +49,7 @@ class Level(enum.Enum):
 class Finding(NamedTuple):
     """One result of a check.
 
-    code : code of the finding for programs.
+    code : short name of the finding, by which programs recognise it.
     level : weight of the finding.
     said : sentence that says what was found.
     remedy : what to do, or "" if nothing is wrong.

@@ -191,14 +191,14 @@ class SharedRecords:
         return cls(mechanism.domain, X, shares, n_persons=n_persons, share_bits=bits)
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """Return the exact answer and the number of persons. A row counts once for each of its
-        shares.
+        """Return the exact answer and the number of persons. A row counts as often as its number of
+        shares (its weight among the rows of its person).
         """
         return self.total(query)
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum of `asked` over the rows, and the number of persons. A row counts once for
-        each of its shares.
+        """Return the sum of `asked` over the rows, and the number of persons. A row counts as often
+        as its number of shares (its weight among the rows of its person).
 
         `asked` must not depend on the positions of rows in the pass.
         """

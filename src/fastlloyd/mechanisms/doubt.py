@@ -58,8 +58,8 @@ class Weighed(NamedTuple):
     """Several independent noise values with the same scale and the same weight.
 
     scale : scale of each value.
-    weight : absolute value of the weight. An array stands for several alternatives, each with its
-        own bound.
+    weight : absolute value of the weight. If it is an array, each entry is an alternative weight,
+        for which `reach` returns a bound of its own.
     times : number of values.
     """
 

@@ -42,7 +42,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     deviations : standard deviations of the noise in the means, of the same shape.
     sizes : number of records of each cluster, estimated from the noisy counts of all clusters,
         float64 (n_clusters,).
-    radius : length to which offsets were clipped in the last round.
+    radius : largest Euclidean norm of an offset in the last round. Longer offsets were clipped to
+        it.
     hidden : distance by which clipping moves each mean, estimated from the votes
         (`suggestion.NoisyVotes`), float64 (n_clusters, n_features).
     crowded : whether a cluster may be several groups, because many records seem to lie beyond the
@@ -146,7 +147,7 @@ class ExpectedError(NamedTuple):
     """Standard error that a result is expected to show for a centroid whose interval is reliable
     (settled).
 
-    It is the length of the vector of the standard errors of all features, divided by
+    It is the Euclidean norm of the standard errors of all features, divided by
     `Mechanism.planned_radius`. It is infinite if hardly any interval would be reliable.
 
     typical : median of simulated runs.

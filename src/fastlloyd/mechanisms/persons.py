@@ -30,8 +30,10 @@ class Unit(NamedTuple):
 
     @classmethod
     def called(cls, name: str) -> "Unit":
-        """Return the unit with this singular name, such as patient (patients) or family
-        (families).
+        """Return the unit of protection "all records of a person", in which a person is called
+        `name`. Raises PlanError if the name is a plural, or if a field is out of its range.
+
+        name : singular word, such as "patient". Messages make the plural from it.
         """
         if name.endswith(("s", "x", "ch", "sh")):
             return cls(name, f"{name}es")

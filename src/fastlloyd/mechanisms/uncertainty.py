@@ -118,10 +118,10 @@ def noise_errors(
 def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
     """Return the relative error of each centroid, float64 (n_clusters,).
 
-    It is the length of the centroid's standard error, divided by the planned radius eta_d of a
-    cluster. If n_clusters equal cubes fill the domain, eta_d is alpha times the radius of one cube
-    (Section 5.6 of the paper). It is used for algorithms without a radius, too. With an error near
-    or above 1, a centroid reflects the noise more than the records.
+    It is the Euclidean norm of the centroid's standard errors, divided by the planned radius eta_d
+    of a cluster. If n_clusters equal cubes fill the domain, eta_d is alpha times the radius of one
+    cube (Section 5.6 of the paper). It is used for algorithms without a radius, too. With an error
+    near or above 1, a centroid reflects the noise more than the records.
     """
     lengths = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1))
     ratios: FloatArray = lengths / max(mechanism.planned_radius, 1.0)
@@ -209,7 +209,7 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
     noise : deviation of the noise in the last answer.
 
     Without noise all errors are 0, because nothing is estimated. Otherwise a squared standard error
-    is the sum of the squares of four lengths:
+    is the sum of the squares of four distances:
 
     - the noise in the centre that the answers show,
     - the distance of the centroid from that centre, because moves were shrunk,
@@ -308,7 +308,8 @@ class _Move:
 
     @property
     def squared_excess(self) -> FloatArray:
-        """Squared length of the move minus the expected squared length of its noise, (n_clusters,).
+        """Squared Euclidean norm of the move, minus its expected value under noise alone,
+        (n_clusters,).
 
         It is below 0 if noise explains more than the move.
         """
@@ -338,7 +339,8 @@ def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
     They depend on each cluster's own last move and on the moves of all clusters, because a moving
     centroid takes records from its neighbours. Moves of larger clusters have more weight.
 
-    radius : length to which offsets were clipped in the last round.
+    radius : largest Euclidean norm of an offset in the last round. Longer offsets were clipped to
+        it.
     others : weight of the moves of all clusters.
     """
     variances = move.deviations**2

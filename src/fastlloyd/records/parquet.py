@@ -36,7 +36,7 @@ def open_parquet(
     """Return the records of a file, after a check of its schema. Raises DataError if the file
     cannot be read, or lacks a chosen column of numbers.
 
-    groups : numbers of the row groups to read, or None for all.
+    groups : indices of the row groups to read, or None for all.
     text_columns : as in `ArrowRecords.of`.
     """
     stored = is_address(path)

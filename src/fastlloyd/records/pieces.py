@@ -94,7 +94,7 @@ class Piece:
     missing : treatment of records with a missing cell.
     state : state of the file when it was first opened.
     n_rows : number of records. None if it is known only after reading.
-    groups : numbers of the row groups of a Parquet file, or None for the whole file.
+    groups : indices of the row groups of a Parquet file, or None for the whole file.
     before : number of the file's records that come before the piece.
     folders : value of each column that a folder's name states. The value is NaN if it is missing,
         and None if it is not a number.

@@ -12,7 +12,8 @@ SEVERAL = 10  # number of runs for which a sentence also says what each may spen
 
 
 class LedgerTotal(NamedTuple):
-    """Total of all runs on the records of a result, by the ledger of their owner.
+    """Accounts of the data set of a result, from the ledger of the data set's owner. They say what
+    all runs on it spent.
 
     accounts : accounts of the data set, one for each kind of neighbours.
     day : day of the ledger's last event, as YYYY-MM-DD in UTC.
@@ -62,7 +63,9 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
 
 
 def _now(one: Account) -> list[str]:
-    """Return a sentence with the current limit, or an empty list if it equals the first limit."""
+    """Return a list with a sentence that states the current limit. The list is empty if the limit
+    has never changed, or if there is none.
+    """
     limit, first = finite(one.limit), one.first_limit
     if (
         limit is None
@@ -76,8 +79,8 @@ def _now(one: Account) -> list[str]:
 
 
 def _left(one: Account, delta: float | None) -> list[str]:
-    """Return sentences about the part of the limit that is left, or an empty list
-    without a limit.
+    """Return sentences about the part of the limit that is left. The list is empty if there is no
+    limit.
     """
     if finite(one.limit) is None:
         return []

@@ -1,4 +1,4 @@
-"""Forecast of a run for programs."""
+"""Forecast of a run, as a Python function (`advise`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real

@@ -95,7 +95,7 @@ def outside_of_plan(plan: Plan) -> list[Fact]:
 
 
 def stated(facts: Iterable[Fact], unit: Unit) -> list[dict[str, str]]:
-    """Return the code and the sentence of each fact, for programs."""
+    """Return the code and the sentence of each fact, as plain data (for JSON)."""
     return [
         {"code": fact.name.removeprefix(PREFIX), "sentence": sentence(fact, unit)} for fact in facts
     ]

@@ -235,8 +235,8 @@ class Result(RunResult, frozen=True, kw_only=True):
         return said
 
     def found(self) -> dict[str, Any]:
-        """Return the findings for programs: features, intervals, clusters, and the clearest split
-        into groups.
+        """Return the findings as plain data (for JSON): features, intervals, clusters, and the
+        clearest split into groups.
 
         `standard_errors` of a cluster is None if its centroid was not moved in the last round.
         """

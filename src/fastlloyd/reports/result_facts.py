@@ -163,7 +163,8 @@ def columns(domain: Domain) -> list[Facts]:
 
 
 def radius(domain: Domain, radius: FloatArray) -> Fact:
-    """Return the fact about the radius R of the intervals.
+    """Return the fact about R, the distance from a centroid within which records count for the
+    intervals.
 
     domain : domain of the features.
     radius : R in the units in which the features are clustered, float64 (n_features,).

@@ -145,11 +145,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return {"day": self.day} | finite
 
     def found(self) -> dict[str, Any]:
-        """Return the findings for programs, without the privacy statement."""
+        """Return the findings as plain data (for JSON), without the privacy statement."""
         raise NotImplementedError
 
     def summary(self) -> dict[str, Any]:
-        """Return the whole result for programs (`--json`)."""
+        """Return the whole result as plain data (for `--json`)."""
         said = {
             "private": self.private,
             **self.found(),
@@ -189,7 +189,8 @@ def mark_of(m: AnyRun) -> str:
 def rounds(
     m: AnyRun, included: Sequence[Sequence[str]], doubtful: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return a table of rounds for programs, with the clients in the sum of each round.
+    """Return a table of the rounds as plain data (for JSON), with the clients in the sum of each
+    round.
 
     m : settings of the run.
     included : names of the clients in the sum of each round.

@@ -23,7 +23,7 @@ _ANSWERS: Final = (
 
 def look(path: Path) -> dict[str, Any]:
     """Return everything that is known about the runs in a store, or about the job that writes its
-    result to a folder or file. The answer is for programs.
+    result to a folder or file. The answer is plain data (for JSON).
 
     path : the store, the result, or the file of progress. A process may be using it.
 

@@ -37,7 +37,9 @@ class Units:
     size_prefix = ""
 
     def value(self, number: float) -> Any:
-        """Return the value in the units of the column, for programs."""
+        """Return the value in the units of the column, unrounded. It is for programs, not for a
+        screen.
+        """
         return float(number)
 
     def text(self, number: float) -> str:
@@ -267,7 +269,7 @@ def units_of(domain: Domain) -> tuple[Units, ...]:
 def in_units(
     domain: Domain, centroid: Sequence[float], errors: Sequence[float] | None
 ) -> list[dict[str, Any]]:
-    """Return a centroid in the units of its columns, for programs.
+    """Return a centroid in the units of its columns, as plain data (for JSON).
 
     errors : standard errors, or None if they are not known.
     """

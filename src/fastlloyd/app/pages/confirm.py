@@ -171,7 +171,9 @@ def _numbers(each: FeatureCounts) -> tuple[int, int, int]:
 
 
 async def count(site: Site, request_: Request) -> Response:
-    """Count, for the owner of the file, what the recipe does with its rows."""
+    """Count the rows of the file that the recipe drops, and the cells that it changes. The counts
+    are exact, and for the owner of the file only.
+    """
     name = id_of(request_)
     answers = site.drafts.load(name)
     if before := missing_step(answers, "confirm"):

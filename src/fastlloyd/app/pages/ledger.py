@@ -155,7 +155,9 @@ async def take(site: Site, request: Request) -> Response:
 
 
 def _limit(site: Site, given: dict[str, Any], *, is_new: bool) -> str:
-    """Set a limit by the command line. Return the sentence of a fault, or ""."""
+    """Set a limit by running the command `fastlloyd ledger limit`. Return a sentence that says why
+    it failed, or "".
+    """
     command = ["ledger", "limit", "--dataset", given["dataset"], "--epsilon", given["epsilon"]]
     command += ["--delta", given["delta"], *(["--new"] if is_new else [])]
     command += ["--unit", given["unit"]] if given["unit"] else []

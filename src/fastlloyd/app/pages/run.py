@@ -326,7 +326,9 @@ def _label(look: RunLook, recipe: Path, target: str) -> str:
 
 
 async def go_on(site: Site, request: Request) -> Response:
-    """Start a child again for the request of a study that has stopped."""
+    """Start the child process of a study again, with the same request, after the process has
+    stopped.
+    """
     name = id_of(request)
     look = await beside(site.runs.look, name)
     if not isinstance(look.file, JoinFile) or look.state is RunState.RUNNING:

@@ -157,7 +157,9 @@ def _show(found: "Audit", name: str, path: Path, *, as_json: bool) -> None:
 
 
 def _words(fields: "Mapping[str, object]") -> str:
-    """Return the fields in one line, without those for programs and without terminal codes."""
+    """Return the fields in one line, without those that only programs need and without terminal
+    codes.
+    """
     words = ", ".join(
         f"{name} {value}"
         for name, value in fields.items()

@@ -69,7 +69,7 @@ def add_products(
 
     records : unsigned bytes of each record, one for each feature.
     record_bytes : distance from one record to the next.
-    margins : loss and length of each record, float32.
+    margins : `loss` and `length` (Euclidean norm) of each record, float32.
     centroids : signed bytes of each vector: the first four features of all its centroids, then the
         next four features, and so on.
     vector_bytes : distance from one vector of centroids to the next.

@@ -1,4 +1,4 @@
-"""Offsets of records from points, clipped to a length and normalised to integers.
+"""Offsets of records from points, clipped to a largest Euclidean norm and normalised to integers.
 
 The integers equal those of `mechanisms/queries/clipping.py`.
 """

@@ -64,8 +64,8 @@ def pack(
 ) -> float:
     """Convert centroids to bytes, each with a scale of its own.
 
-    Returns a length that is added to the loss of each record. The length covers all roundings to
-    float32, except those that are proportional to the length of the record.
+    Returns a number that is added to the `loss` of each record (`add_products`). It covers all
+    roundings to float32, except those that are proportional to the record's Euclidean norm.
 
     C : centroids, int64 (k, d).
     scale : scale of the bytes of records.
@@ -134,7 +134,7 @@ def label_rows(
     except the first FEW_RECORDS of these.
 
     centroids : packed, terms, small and middle of `pack`.
-    frame : scale, the length that `pack` returned, relative error of sums in float32, and squared
+    frame : scale, the number that `pack` returned, relative error of sums in float32, and squared
         radius.
     scratch : memory for a group of records: bytes (rows, 4 groups of features), bounds (rows,
         centroids), best (rows, lanes), margins (rows, 2), squares (rows,), and candidates (k +
@@ -201,7 +201,9 @@ def _load(
 
 @rounded_helper
 def _set_margins(lost: np.float32, square: np.float32, frame: FloatArray, margins: Any) -> None:
-    """Set the loss and length of a record, from the results of `_load`."""
+    """Set the margins of a record for `add_products`: `loss` and `length` (its Euclidean norm).
+    They follow from the results of `_load`.
+    """
     length = math.sqrt(square * (1.0 + frame[2]))
     loss = math.sqrt(lost * (1.0 + frame[2])) + ROUNDED * length + frame[1]
     margins[0], margins[1] = np.float32(loss * UP), np.float32(length * UP)

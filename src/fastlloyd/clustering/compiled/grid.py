@@ -92,7 +92,7 @@ def grid_features(
 
     X : records (n, d), in any memory order.
     points : output, (d, n).
-    counts : int64 (d,), increased by the numbers of values outside the bounds.
+    counts : int64 (d,), increased by the number of values outside the bounds of each feature.
 
     Records are processed in blocks. So a record that was read for one feature is still in the cache
     for the next feature.
@@ -119,9 +119,9 @@ def grid_features(
 def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray) -> bool:
     """Convert all features of the records X (n, d), record by record, as `grid_column` does.
 
-    frame : numbers of `grid_column` for each feature, (5, d).
+    frame : for each feature the five numbers that `grid_column` takes as `frame`, (5, d).
     points : output, (n, d).
-    counts : int64 (d,), increased by the numbers of values outside the bounds.
+    counts : int64 (d,), increased by the number of values outside the bounds of each feature.
     """
     finite = True
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]

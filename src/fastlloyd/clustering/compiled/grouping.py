@@ -1,4 +1,4 @@
-"""Inner loop that sorts the numbers of records by the keys of the records."""
+"""Inner loop that sorts the indices of records by the keys of the records."""
 
 import numpy as np
 from numba import types
@@ -10,7 +10,7 @@ from fastlloyd.base.jit import Points, kernel, read
 
 @kernel(types.void(read(types.int32, 1), read(types.uint16, 1), types.int64[::1], types.int32[::1]))
 def place(points: Points, keys: NDArray[np.uint16], places: IntArray, memory: Points) -> None:
-    """Write the number of each record to the next free place of the record's key.
+    """Write one given number of each record, such as its index, to the next free place of its key.
 
     points : one number of each record.
     keys : key of each record.

@@ -86,7 +86,7 @@ def room_for_choice(
     """Return the work arrays of `add_centroids`.
 
     They are, in this order: distances of the points (and one block of scores), running sums of
-    weighted distances, keys of candidates, losses with each candidate, and candidates.
+    weighted distances, keys of candidates (`_set_key`), losses with each candidate, and candidates.
     """
     n_blocks, width, _ = blocks.shape
     pairs = n_trials + n_trials % 2
@@ -103,9 +103,11 @@ def room_for_choice(
 def room_for_steps(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the work arrays of `lloyd_steps`.
 
-    They are keys of centroids, sums of rows, and four numbers for each point of a block. The four
-    numbers are in one row, so that the compiler sees that they do not overlap. Keys are processed
-    in pairs. If k is odd, the last pair has the key of a centroid that is nearest to no point.
+    The first has the keys of centroids (`_set_key`), by which the nearest centroid is found. The
+    second has sums of rows. The third has four numbers for each point of a block, in a single
+    array, so that the compiler knows that their memory does not overlap. Keys are processed in
+    pairs. If k is odd, the last pair is filled up with the key of a dummy centroid, which is
+    nearest to no point.
     """
     keys, sums = np.zeros((k + k % 2, rows.shape[1])), np.zeros((k, rows.shape[1]))
     keys[-1, -1] = np.inf
@@ -213,7 +215,7 @@ def lloyd_steps(
     Returns the number of steps made, plus one if the labels were set. The function stops if a
     decision is not certain, and before a step with an empty cluster.
 
-    lengths : lengths of the points, (n,).
+    lengths : Euclidean norms of the points, (n,).
     rows : result of `weighted_rows`.
     keys, sums, room : work arrays of `room_for_steps`.
     centroids : centroids (k, r), moved in place.
@@ -374,7 +376,7 @@ def _come_nearer(
 
     Returns the weighted sum of the updated distances.
 
-    key : key of the new centroid.
+    key : key of the new centroid (`_set_key`).
     before : output, the weighted sum over all points before each part of a block.
     """
     total, part = 0.0, 0
@@ -484,7 +486,7 @@ def _set_key(centroid: FloatArray, key: FloatArray) -> None:
 def _score(block: FloatArray, key: FloatArray, scores: FloatArray) -> None:
     """Set `scores` to |c|^2 - 2 x.c for the points x of a block (width, WIDTH).
 
-    key : key of the centroid c.
+    key : key of the centroid c (`_set_key`).
     """
     width = len(block)
     for i in range(WIDTH):

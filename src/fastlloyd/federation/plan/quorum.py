@@ -73,12 +73,14 @@ class Masks(enum.Enum):
     ) -> Quorum:
         """Return the number of clients that each step needs.
 
-        With group masks, clients may miss a round. So the smallest possible number of clients
-        determines the size of a share. Pairwise masks cancel only if all n clients answer. The
-        number of confirmations is chosen so that any two confirming groups have an honest client in
-        common. This is so even if the t colluding clients tell the groups different things. Among
-        clients that share one set of keys, the result of this function always achieves this. For
-        two sets of keys it does if fewer than (M - t) / 2 clients may be missing.
+        With group masks, clients may miss a round. So each client's share of the noise is sized for
+        the smallest number of clients that may answer. Pairwise masks cancel only if all n clients
+        answer.
+
+        The number of confirmations is chosen so that any two confirming groups have an honest
+        client in common, even if the t colluding clients tell the groups different things. Among
+        clients that share one set of keys, this always holds. For two sets of keys it holds if
+        fewer than (M - t) / 2 clients may be missing.
 
         n_present : n, number of clients that share keys.
         n_clients : M, number of clients in the plan.

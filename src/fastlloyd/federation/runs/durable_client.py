@@ -92,7 +92,8 @@ class KnownRecords(NamedTuple):
         self.known.check_same_records(run_id, shown, self.fingerprint)
 
     def keep(self, run_id: bytes, dataset: str, counted: Container[bytes]) -> None:
-        """Keep the fingerprint for a run that is about to be counted, durably.
+        """Write the fingerprint to disk durably, for a run that is about to be counted in the
+        ledger.
 
         Parameters and errors are those of `FingerprintFile.note`.
         """

@@ -1,4 +1,4 @@
-"""Data frames and arrays of Dask, whose partitions remain with the workers of a cluster.
+"""Data frames and arrays of Dask, whose partitions remain with the workers of a Dask cluster.
 
 They are recognised without an import of Dask.
 """
@@ -115,9 +115,9 @@ def sample(X: Any) -> Any:
 def collection_records(X: Any, domain: Domain, using: Using | None = None) -> EngineRecords:
     """Return the records of a data frame or array of Dask.
 
-    The workers of the cluster to which this process is connected read the records. The workers keep
-    as many grid points as their memory allows. Without a cluster, this process computes one
-    partition after the other, in each pass. Persist X so that it is not computed again in each
+    The workers of the Dask cluster to which this process is connected read the records. The workers
+    keep as many grid points as their memory allows. Without a Dask cluster, this process computes
+    one partition after the other, in each pass. Persist X so that it is not computed again in each
     pass.
 
     using : as in `FramePart`.
@@ -138,7 +138,9 @@ def collection_records(X: Any, domain: Domain, using: Using | None = None) -> En
 
 
 def _engine() -> Engine:
-    """Return the engine of the cluster to which this process is connected, or of this process."""
+    """Return the engine of the Dask cluster to which this process is connected. If it is connected
+    to none, return the engine of this process.
+    """
     try:
         client = importlib.import_module("distributed").default_client()
     except (ImportError, ValueError):
@@ -147,7 +149,9 @@ def _engine() -> Engine:
 
 
 class HereEngine(Engine):
-    """Engine without a cluster, which computes partitions one after the other in this process."""
+    """Engine without a Dask cluster, which computes partitions one after the other in this
+    process.
+    """
 
     name = "this process"
     kept_bytes = 1 << 28

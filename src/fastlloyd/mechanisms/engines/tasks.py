@@ -184,7 +184,7 @@ class MakeGrid(_OfPart):
     """Task that converts a part to grid points, which the worker keeps."""
 
     def __call__(self, part: Partition) -> Grid | Fault:
-        """Return the grid points of the part, or its fault."""
+        """Return the grid points of the part. If the part has a fault, return the fault instead."""
         try:
             if fault := self._fault():
                 return fault
@@ -206,7 +206,7 @@ class Ask(_OfPart):
     firsts: tuple[int, ...] = field(default=(), repr=False)
 
     def __call__(self, part: Partition | Grid | Fault) -> Tally | Fault:
-        """Return the sum over the part, or its fault."""
+        """Return the sum over the part. If the part has a fault, return the fault instead."""
         try:
             if isinstance(part, Fault):
                 return part

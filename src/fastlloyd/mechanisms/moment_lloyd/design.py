@@ -5,7 +5,7 @@ The rounds come from a table of the number of features and the signal of a clust
     signal = n_expected mu / (k b)
 
 The signal is the expected number of records of a cluster times mu, divided by b. Here b is the half
-diagonal of the box in half widths (sqrt d), the largest length of a record.
+diagonal of the box in half widths (sqrt d), the largest Euclidean norm of a record.
 
 Each share in the table is relative: the share of the budget is the number divided by the sum of its
 row. The shares were found by trials on data sets, and some of these belong to the paper's

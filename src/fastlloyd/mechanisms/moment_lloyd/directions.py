@@ -26,7 +26,8 @@ def directions(
     These are the eigenvectors whose eigenvalues are above the noise, up to `m.n_directions` of
     them. If there is none, the first eigenvector is used.
 
-    radius : radius of the round, in typical lengths.
+    radius : radius of the round, divided by the typical distance of records from their mean
+        (`State.length`).
     diagonal, above : noisy entries on the diagonal of the second moment, and above it.
     """
     d, n, R2 = m.n_features, divisor(m, state), squared_length(state)
@@ -61,7 +62,7 @@ def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -
     Noise enlarges large eigenvalues, which the estimate corrects.
 
     values : noisy eigenvalues.
-    R2 : typical squared length of a record.
+    R2 : typical squared distance of a record from the mean.
     full : largest eigenvalue of noise alone.
     cut : eigenvalue above which a direction counts.
     """

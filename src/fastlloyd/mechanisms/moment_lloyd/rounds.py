@@ -100,7 +100,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """Base of MomentLloyd's rounds. A subclass defines the query and the state after the answer.
 
     scales : standard deviations of the noise, one for each part of the answer.
-    powers : for each part of the answer, p if its unit is length**p, or 0 if it counts records.
+    powers : for each part of the answer, the power of the distance that it adds up: 1 for
+        distances, 2 for squared distances, 0 for counts of records.
     """
 
     n_candidates: ClassVar[int] = 0
@@ -133,9 +134,9 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return {"number", "centre"}
 
     def clips_at(self, m: MomentFields, state: State) -> int:
-        """Return the length to which the round clips, an exact number of grid units.
+        """Return the distance to which the round clips, an exact number of grid units.
 
-        For every plan and state, the length is at least 1 and at most the diameter of the box.
+        For every plan and state, the distance is at least 1 and at most the diameter of the box.
         """
         return min(max(1, self._length(m, state)), 2 * math.isqrt(m.domain.squared_half_diagonal))
 
@@ -156,7 +157,9 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     @property
     def norm(self) -> int:
-        """Integer in the answer that stands for the length to which the round clips."""
+        """Integer that represents the distance to which the round clips, in the units of the
+        answer.
+        """
         return 1
 
     def advance(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> State:
@@ -221,8 +224,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 class ClippingRound(MomentRound, frozen=True, kw_only=True):
     """Base of rounds that clip to a radius.
 
-    radius : radius, in lengths that each subclass defines.
-    units : integer in the answer that stands for the radius.
+    radius : radius, in a unit that each subclass defines.
+    units : integer that represents the radius, in the units of the answer.
     """
 
     radius: Fraction
@@ -239,7 +242,7 @@ class ClippingRound(MomentRound, frozen=True, kw_only=True):
 
     @property
     def norm(self) -> int:
-        """Integer in the answer that stands for the radius."""
+        """Integer that represents the radius, in the units of the answer."""
         return self.units
 
     # of the plan alone, where a kind does not say otherwise
@@ -312,7 +315,7 @@ class LengthsRound(MomentRound, frozen=True, kw_only=True, tag="lengths"):
 
     @property
     def norm(self) -> int:
-        """Integer in the answer that stands for half the diagonal of the box."""
+        """Integer that represents half the diagonal of the box, in the units of the answer."""
         return self.units
 
     def question(self, m: Shape) -> ClippedLengths:
@@ -330,7 +333,7 @@ class LengthsRound(MomentRound, frozen=True, kw_only=True, tag="lengths"):
 class SecondMomentRound(ClippingRound, frozen=True, kw_only=True, tag="second-moment"):
     """Round that asks for the sum of (x - centre)(x - centre)'.
 
-    Each x - centre is clipped to `radius` times the typical length.
+    Each x - centre is clipped to `radius` times the typical distance (`State.length`).
     """
 
     powers: ClassVar[tuple[int, ...]] = (2, 2)

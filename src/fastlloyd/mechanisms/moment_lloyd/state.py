@@ -143,8 +143,8 @@ class Seen:
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """State of a run. A field without a value yet is 0.
 
-    Lengths are in grid units, squared lengths in squared grid units. All parties compute `seen` and
-    `loss` from the answers, so these fields are not sent.
+    Distances are in grid units, squared distances in squared grid units. All parties compute `seen`
+    and `loss` from the answers, so these fields are not sent.
 
     number : number of records, in units of 2**-16.
     centre : mean of the records, int64 (d,).

@@ -62,8 +62,8 @@ class PersonsInPasses:
         return None if self._spread is None else self._spread[1]
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """Return the exact answer and the number of persons, in one pass. A row counts once for
-        each of its shares.
+        """Return the exact answer and the number of persons, in one pass. A row counts as often as
+        its number of shares (its weight among the rows of its person).
         """
         return self.total(query)
 
@@ -72,8 +72,8 @@ class PersonsInPasses:
         return self._first()[1]
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum of `asked` over the rows, and the number of persons. A row counts once for
-        each of its shares.
+        """Return the sum of `asked` over the rows, and the number of persons. A row counts as often
+        as its number of shares (its weight among the rows of its person).
 
         `asked` must not depend on the positions of rows in the pass.
         """
@@ -211,7 +211,9 @@ def _of_client(dealt: Spill, client: int) -> Iterator[Words]:
 
 
 def in_shares(asked: Asked, X: GridArray, shares: Shares) -> IntArray:
-    """Return the sum of `asked` over the rows X. Each row counts once for each of its shares."""
+    """Return the sum of `asked` over the rows X. Each row counts as often as its number of shares
+    (its weight among the rows of its person).
+    """
     total = np.zeros(asked.shape, dtype=np.int64)
     for share, rows in grouped(X, shares):
         if share:

@@ -1,8 +1,9 @@
 """Rows of persons that are read in passes.
 
-A check makes sure that each pass reads the same points of the same persons in the same order. The
-numbers of shares are stored in the order of the rows. If rows moved between two passes, a person
-could get more shares than the noise is planned for.
+A check makes sure that each pass reads the same points of the same persons in the same order. Each
+row has a number of shares (its weight among the rows of its person), stored in the order of the
+rows. If rows moved between two passes, a person could get more shares than the noise is planned
+for.
 """
 
 import os

@@ -74,8 +74,8 @@ class _Centred(Question):
 class ClippedLengths(_Centred):
     """Query for the sum of min(|x - centre|, radius) over the records.
 
-    The answer is one integer. A record adds an integer from 0 to `units`, and `units` stands for
-    the length `radius`. So adding, removing or replacing a record changes the sum by at most
+    The answer is one integer. A record adds an integer from 0 to `units`, and `units` represents
+    the distance `radius`. So adding, removing or replacing a record changes the sum by at most
     `units`.
     """
 
@@ -100,7 +100,7 @@ class ClippedLengths(_Centred):
 @dataclass(frozen=True, kw_only=True)
 class ClippedSquares(_Centred):
     """Query for the sum of z_j**2 over the records, for each feature j. Here z = clip(x - centre)
-    is an integer vector, in which the length `units` stands for `radius`.
+    is an integer vector, and a vector of norm `radius` becomes one of norm `units`.
 
     The answer has the shape (1, d). The squares of one record are a vector s >= 0 with |s|_2 <=
     |s|_1 = |z|_2**2 <= units**2. Two such vectors differ by at most sqrt(2) units**2, and in one
@@ -134,7 +134,7 @@ class ClippedSquares(_Centred):
 @dataclass(frozen=True, kw_only=True)
 class SecondMoment(_Centred):
     """Query for the sum of z_i z_j over the records, for all i <= j. Here z = clip(x - centre) is
-    an integer vector, in which the length `units` stands for `radius`.
+    an integer vector, and a vector of norm `radius` becomes one of norm `units`.
 
     The answer has the shape (1, d (d + 1) / 2). It has two parts. The first part is the diagonal,
     in order. The second part is the entries above the diagonal, row by row (`numpy.triu_indices(d,

@@ -1,13 +1,14 @@
-"""Vectors that are clipped to a radius and normalised to integers, which bounds their length.
+"""Vectors that are clipped to a radius and normalised to integers, which bounds their Euclidean
+norm.
 
 Compiled code in `clustering/compiled/clipping.py` gives the same integers.
 
     clip(z) = z units / max(radius, |z|)
 
 Each coordinate is rounded towards zero, and |z| is rounded up to an integer. So each coordinate is
-at most units |z_i| / |z| in magnitude. The integer vector is never longer than `units`, without any
-rounding error. Float64 holds only integers, apart from the quotient and the root. For these two,
-IEEE 754's correct rounding suffices:
+at most units |z_i| / |z| in magnitude. The norm of the integer vector is never above `units`,
+without any rounding error. Float64 holds only integers, apart from the quotient and the root. For
+these two, IEEE 754's correct rounding suffices:
 
 - For integers 0 <= a, 0 < b, a + b < 2**53, floor(fl(a / b)) = floor(a / b).
 - For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more. A comparison

@@ -89,8 +89,8 @@ class ClippedOffsets(Question):
 
     The answer is int64 (k, r + 1) for k centroids in r coordinates. A record adds its offset z =
     clip(x - centroid) to the sum of its nearest centroid (of equally near ones, that with the
-    lowest index). In sums, the integer `units` stands for the length `radius`. Counts are in units
-    of 2**-count_bits records.
+    lowest index). In sums, the integer `units` represents the distance `radius`. Counts are in
+    units of 2**-count_bits records.
 
     Adding or removing a record changes one row: the sums by |z|_2 <= units, the count by
     2**count_bits. Replacing a record has one of two effects. If the cluster stays the same, the

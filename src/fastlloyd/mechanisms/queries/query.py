@@ -133,8 +133,8 @@ def ask(question: Question, **values: Value) -> Query:
 
 @dataclass(frozen=True, kw_only=True)
 class InShares(Question):
-    """Query about persons, made from a query about records (`question`). A row counts once for each
-    of its shares.
+    """Query about persons, made from a query about records (`question`). A row counts as often as
+    its number of shares (its weight among the rows of its person).
 
     So the answer is that of `question` for a table that repeats each row once for each of its
     shares. `InShares.answer` takes rows of one share each, and the client multiplies by the number

@@ -154,7 +154,8 @@ class Recipe:
         return replace(self, features=tuple(features), searched=left)
 
     def chosen(self, keys: Sequence[str]) -> tuple[Feature, ...]:
-        """Return the features with these keys, in this order, and a date that orders rows.
+        """Return the recipe's features with these keys, in this order. A date that orders a
+        person's rows is returned too, last, even if it is not in `keys`.
 
         Raises DataError for a key that is no feature, and for a feature that measures the time
         until a date that is left out.
@@ -181,7 +182,7 @@ class Recipe:
 
     @property
     def columns(self) -> tuple[GridColumn, ...]:
-        """Columns of the grid, which are the numbers that are clustered."""
+        """Columns that are clustered. They are the columns of the grid."""
         return columns_of(self.features)
 
     @property

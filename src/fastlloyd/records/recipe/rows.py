@@ -67,7 +67,7 @@ class Using:
 
     @cached_property
     def columns(self) -> tuple[GridColumn, ...]:
-        """Columns of the grid, which are the numbers that are clustered."""
+        """Columns that are clustered. They are the columns of the grid."""
         return columns_of(self.features)
 
     @cached_property
@@ -145,8 +145,8 @@ class Using:
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """Names of the numbers of a row: the columns of the grid, then the order of rows if there
-        is one.
+        """Names of the values of a row: those of the columns of the grid, then that of the date
+        that orders a person's rows, if there is one.
         """
         order = () if self.order is None else (f"order by {self.order}",)
         return (*(column.name for column in self.columns), *order)
@@ -165,7 +165,7 @@ class Using:
     def numbers(
         self, cells: Mapping[str, ColumnCells], where: Callable[[int], str]
     ) -> list[FloatArray]:
-        """Return the numbers of each column of the grid, in the column's units, NaN if missing.
+        """Return the values for each column of the grid, in the column's units, NaN if missing.
 
         where : function that returns the place of a row for messages, given the row's index from 0.
 
@@ -206,8 +206,8 @@ class Using:
     def features_of(
         self, numbers: Sequence[FloatArray], where: Callable[[int], str], gap: str
     ) -> list[FloatArray]:
-        """Convert the numbers of each column to the numbers that are clustered, NaN if the record
-        is dropped.
+        """Convert the values of each column from its units to the numbers that are clustered, NaN
+        if the record is dropped.
 
         where : as in `numbers`.
         gap : words of the message about a missing cell that is refused.

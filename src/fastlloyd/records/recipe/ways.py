@@ -1,8 +1,8 @@
 """Ways from the cells of a column to the numbers that are clustered.
 
-A way makes one or more columns of the grid, which are the numbers that are clustered. `found` and
-`numbers` return numbers in the column's units. `Scale` converts them to the numbers that are
-clustered. Each row's numbers depend on that row alone.
+A way makes one or more columns of the grid: the columns that are clustered. `found` and `numbers`
+return values in the column's units. `Scale` converts them to the numbers that are clustered. Each
+row's numbers depend on that row alone.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ class Way(Protocol):
         """
 
     def numbers(self, found: FloatArray) -> list[FloatArray]:
-        """Return the numbers of each column of the grid, in the column's units."""
+        """Return the values for each column of the grid, in the column's units.
+
+        found : result of `found`.
+        """
 
     def gap(self) -> list[float] | None:
         """Return the numbers that are clustered in place of a missing cell, one for each column of

@@ -108,14 +108,14 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def right_on_average(self) -> int:
-        """Right guesses of 100, on average over all results, rounded up."""
+        """Number of right guesses out of 100, on average over all results, rounded up."""
         return _of_100(self.odds.right_guesses() + float(self.privacy["delta_slack"] or 0) / 2)
 
     @property
     def right_about_values(self) -> int | None:
-        """Right guesses of 100, on average, rounded up, for another question: somebody knows that a
-        record is in the data, and guesses which of two values the record has. None if `odds` answer
-        this question already.
+        """Number of right guesses out of 100, on average, rounded up, for another question:
+        somebody knows that a record is in the data, and guesses which of two values the record has.
+        None if `odds` answer this question already.
 
         To replace a record is to remove one and to add one. So mu and epsilon are twice as large
         (Dong, Roth and Su 2022, Theorem 2.14).
@@ -128,7 +128,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def right_at_worst(self) -> int:
-        """Right guesses of 100 after the result that reveals the most, rounded up."""
+        """Number of right guesses out of 100 after the result that reveals the most, rounded up."""
         return _of_100(self.odds.certainty(0.5))
 
     @property

@@ -153,8 +153,8 @@ class GrpcClient:
 
     @property
     def _has_failed(self) -> bool:
-        """Return whether the party failed and not the connection, so that the server can still be
-        told.
+        """Return whether the failure is the party's. The connection then still works, so the server
+        can be told.
         """
         return self._outcome.done() and self._outcome.exception() is not None
 

@@ -132,8 +132,8 @@ class Turns:
         return done
 
     def _work(self) -> None:
-        """Run the party's thread: one turn after another. The loop does what follows from each
-        turn, in the same order.
+        """Run the party's thread: one turn after another. The event loop then carries out the
+        actions of each turn, in the same order.
         """
         while (turn := self._next()) is not None:
             self._let_follow(turn())
