@@ -169,7 +169,7 @@ def test_a_name_that_the_store_does_not_know_is_refused_unless_it_is_said_to_be_
 
     before = read(store)[0].position
     assert (
-        "data set 'patient' is unknown (did you mean 'patients'?); there are 'patients'"
+        "data set 'patient' is unknown (did you mean 'patients'?); the known names are 'patients'"
         in limit("patient")
     )
     assert "pass --new" in limit("others")
@@ -252,7 +252,7 @@ def test_a_limit_for_persons_of_another_name_is_a_slip_unless_they_are_new(
         (
             ["--unit", "pateint"],
             (
-                "unit 'pateint' is unknown (did you mean 'patient'?); there are 'patient': correct"
+                "unit 'pateint' is unknown (did you mean 'patient'?); the known names are 'patient': correct"
                 " the name"
             ),
         ),

@@ -222,9 +222,9 @@ def test_of_a_plan_for_persons_the_readers_ledger_says_what_was_spent_on_them(
 
     for n_limits in range(3):
         (here / str(n_limits)).mkdir()
-    assert whose() == "one patient at up to 2 organisations added or removed"
+    assert whose() == "one patient added or removed, with rows at up to 2 organisations"
     households, patients = Neighbours(ADD, "household"), Neighbours(REPLACE, "patient")
-    assert whose(households) == "one patient at up to 2 organisations added or removed"
+    assert whose(households) == "one patient added or removed, with rows at up to 2 organisations"
     assert whose(households, patients) == "one patient replaced"
 
 

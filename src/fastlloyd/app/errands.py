@@ -106,5 +106,5 @@ class Errands:
         if len(set(answers)) > 1:
             raise StateError("the two passphrases differ; nothing was done")
         if time.monotonic() - began > LIFE_SECONDS:
-            raise StateError("the answer came after ten minutes; nothing was done")
+            raise StateError("no passphrase was typed within ten minutes; nothing was done")
         return answers[0]

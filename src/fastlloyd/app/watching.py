@@ -74,7 +74,7 @@ def answer(
     """
     nonce = request.query_params.get("nonce", "")
     if not (nonce.isascii() and 16 <= len(nonce) <= 64):
-        said = "The request has no number, so nothing was done. Go back to the page of the run.\n"
+        said = "This page is out of date, so nothing was done. Go back to the page of the run.\n"
         return PlainTextResponse(said, 400)
     n_done, n_rounds = _rounds(live)
     said = json.dumps(

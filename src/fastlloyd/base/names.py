@@ -56,7 +56,7 @@ def unknown_name(name: str, known: Sequence[str]) -> str:
 
     It shows the nearest of the known names, and all of them.
     """
-    return f"{name!r} is unknown{nearest_name(name, known)}; there are {listing(known)}"
+    return f"{name!r} is unknown{nearest_name(name, known)}; the known names are {listing(known)}"
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str:

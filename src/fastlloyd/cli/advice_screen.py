@@ -28,13 +28,13 @@ SIMULATED = (
 )
 BAR = (
     "bar: error bar, two standard errors of a centroid. A result shows it on either side of the"
-    " centroid. It is in percent of the width of the bounds, and unknown (-) if hardly any"
-    " cluster would have a reliable error."
+    " centroid. It is given in percent of the width of the bounds. A dash means unknown: hardly"
+    " any cluster would have a standard error that can be trusted."
 )
 ODDS = (
-    "right guesses of 100: two numbers, if somebody guesses 100 times whether one {unit} is in the"
-    " data. At most the first number is right on average (50 without the result). At most the"
-    " second is right after any single result, except with probability delta."
+    "right guesses out of 100: suppose that somebody guesses 100 times whether one {unit} is in"
+    " the data. On average, at most the first number of guesses is right (50 without the result)."
+    " After any single result, at most the second number is right, except with probability delta."
 )
 VERDICT = (
     "verdict: effect of the noise on a cluster of {size:.0f} {many}. If this size is below {few}"
@@ -94,7 +94,7 @@ def _show_table(screen: Console, advice: "Advice") -> None:
         Column(heading="verdict", cells=[o.verdict.value for o in outlooks], justify="left"),
         Column(heading="bar", cells=[_percent(o.bar) for o in outlooks]),
         Column(heading="4 of 5 runs", cells=[_range(o.bar_low, o.bar_high) for o in outlooks]),
-        Column(heading="right guesses of 100", cells=[_odds(o) for o in outlooks]),
+        Column(heading="right guesses out of 100", cells=[_odds(o) for o in outlooks]),
         Column(heading="rounds", cells=[str(o.n_rounds) for o in outlooks]),
         Column(heading="noise of a sum", cells=[_short(o.sum_noise) for o in outlooks]),
         Column(heading="noise of a count", cells=[_short(o.count_noise) for o in outlooks]),

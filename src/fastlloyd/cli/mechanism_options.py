@@ -59,8 +59,8 @@ class MechanismOptions:
         float | None,
         in_privacy(
             help=(
-                "Share of the budget for --loss. Default: 0.01 to 0.2, by the number of expected"
-                " records."
+                "Share of the budget for --loss. Default: between 0.01 and 0.2, depending on the"
+                " expected number of records."
             ),
             metavar="SHARE",
         ),
@@ -112,8 +112,8 @@ class MechanismOptions:
             min=1,
             max=1000,
             help=(
-                "Number of iterations (paper's algorithms only). Default: 2 to 7, by the error"
-                " analysis."
+                "Number of iterations (paper's algorithms only). Default: between 2 and 7, chosen"
+                " by the paper's error analysis."
             ),
             metavar="T",
         ),
@@ -122,8 +122,8 @@ class MechanismOptions:
         str | None,
         in_ablation(
             help=(
-                "How to search for the radius of the spheres whose centres are the initial"
-                " centroids."
+                "The initial centroids are centres of spheres that do not overlap. This option"
+                " says how the spheres' largest radius is searched for."
             ),
             metavar="bisection|halving",
         ),
@@ -141,12 +141,22 @@ class MechanismOptions:
     radius: Annotated[
         str | None,
         in_ablation(
-            help="How the radius changes from round to round.", metavar="none|constant|step"
+            help=(
+                "How the radius within which records count around their centroid changes from"
+                " round to round."
+            ),
+            metavar="none|constant|step",
         ),
     ] = None
     alpha: Annotated[
         float | None,
-        in_ablation(help="Factor alpha of the radius, above 0 and at most 4.", metavar="ALPHA"),
+        in_ablation(
+            help=(
+                "Factor alpha that scales the radius within which records count, above 0"
+                " and at most 4."
+            ),
+            metavar="ALPHA",
+        ),
     ] = None
     postprocessing: Annotated[
         str | None,

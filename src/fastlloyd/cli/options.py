@@ -283,8 +283,8 @@ class FederationOptions:
         str | None,
         in_federation(
             help=(
-                "Who adds the noise. With 'server-noise' the server must never see a result."
-                " Default: 'client-noise' (preset paper: 'server-noise')."
+                "Who adds the noise. Choose 'server-noise' only if nobody will ever show a result"
+                " to the server. Default: 'client-noise' (preset paper: 'server-noise')."
             ),
             metavar="client-noise|server-noise",
         ),
@@ -365,8 +365,8 @@ class ResultOptions(OutputOptions):
 
 
 _REQUEST_HELP: Final = (
-    "File with the whole request, as `fastlloyd app` writes it. It is the only option, and the"
-    " progress is printed as JSON, one object a line."
+    "File with the whole request, as `fastlloyd app` writes it. No other option may be given with"
+    " it. Progress is printed as JSON, one object a line."
 )
 
 

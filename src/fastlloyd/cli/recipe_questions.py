@@ -159,7 +159,12 @@ def _weight() -> dict[str, Any]:
     """Ask for the weight of a difference in a feature. Return {"weight": answer}, or an empty dict
     for the usual weight.
     """
-    typer.echo("Two texts count as far apart as the two bounds of a column of numbers. If that")
+    typer.echo(
+        (
+            "Two different texts are treated as being as far apart as the lower and the upper"
+            " bound of a numeric column. If that"
+        )
+    )
     given = typer.prompt(
         "is too far, write a weight below 1, such as 0.1 (Enter: no weight)",
         default="",

@@ -146,8 +146,8 @@ class Domain(
             raise PlanError(f"fraction_bits is {self.fraction_bits!s:.40}; expected 1 to 32")
         if self.fraction_bits > finest_bits(d):
             raise PlanError(
-                f"fraction_bits {self.fraction_bits} with {d} features leaves the range of exact"
-                f" arithmetic; use fraction_bits {finest_bits(d)} or less"
+                f"fraction_bits {self.fraction_bits} is too large for exact arithmetic with {d}"
+                f" features; use fraction_bits {finest_bits(d)} or less"
             )
         if self.recipe is not None:
             msgspec.structs.force_setattr(self, "recipe", tuple(self.recipe))

@@ -57,5 +57,5 @@ class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
         if n == 1:
             return f"one {unit} added or removed" if self.adds else f"one {unit} replaced"
         if self.adds:
-            return f"one {unit} at up to {n} organisations added or removed"
-        return f"one {unit} at up to {n} organisations replaced"
+            return f"one {unit} added or removed, with rows at up to {n} organisations"
+        return f"one {unit} replaced, with rows at up to {n} organisations"

@@ -341,7 +341,8 @@ def _only(accounts: Sequence[BudgetAccount]) -> BudgetAccount | None:
         names = listing([each.dataset.name for each in accounts])
         raise BudgetError(
             f"blocks of the data sets {names} are open, and this fit may be inside any of them;"
-            " pass dataset='NAME' to the estimator, and keep only one block of that data set open"
+            " close all but one, or pass dataset='NAME' to the estimator and open at most one"
+            " block of that data set"
         )
     return next(iter(accounts), None)
 

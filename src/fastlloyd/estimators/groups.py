@@ -16,7 +16,7 @@ from fastlloyd.records.in_memory import guarded
 from fastlloyd.records.labels import refuse_other_rows
 
 _NOTHING = ("NoneType", "NAType", "NaTType")  # of Python and pandas
-_ONE_EACH = "give groups one id for each row of X, text or integers"
+_ONE_EACH = "pass as groups one id for each row of X: text or integers"
 
 
 def person_ids(groups: Any, n_samples: int, X: Any = None) -> list[bytes]:

@@ -117,7 +117,7 @@ def check_name(dataset: DataSet, ledger: History, where: str) -> None:
             " limit; leave out --new-dataset (in Python, new=True)"
         )
     if not dataset.is_new and not is_known:
-        there = f"; there are {listing(known)}" if known else ""
+        there = f"; the known names are {listing(known)}" if known else ""
         raise BudgetError(
             f"data set {dataset.name!r} is unknown in"
             f" {where}{nearest_name(dataset.name, known)}{there}: correct the name, bring back the"

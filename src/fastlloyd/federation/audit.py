@@ -90,8 +90,9 @@ class Audit(NamedTuple):
         n = len(self.events)
         if known.length > n or self.heads[known.length].hex() != known.head:
             raise StateError(
-                f"the owner signed another history: {known.length} events, which are not the first"
-                f" of the {n} in this file; the file hides or replaces events",
+                f"the owner signed another history: its {known.length} events are not the first"
+                f" {known.length} of the {n} events in this file; the file hides or replaces"
+                " events",
                 code=CHANGED_FILE,
             )
 
@@ -189,7 +190,9 @@ def _unchanged(content: bytes) -> list[tuple[bytes, bytes]]:
     texts, before = list[tuple[bytes, bytes]](), _LABEL
     for number, line in enumerate([*lines, *([rest] if rest else [])], 1):
         if texts and texts[-1][0].startswith(_END):
-            raise _fault(number, line, "the file goes on after its end")
+            raise _fault(
+                number, line, ("there are lines after the signature, which must be the last line")
+            )
         found, text = _HASH.fullmatch(line[-_HASH_BYTES:]), line[:-_HASH_BYTES] + b"}"
         after = _hashed(text, before)
         if found is None or after.hex().encode() != found[1]:
@@ -254,7 +257,14 @@ def _follow(text: bytes, fields: Fields, head: bytes, history: History, number: 
 def _check_form(text: bytes, fields: Fields, number: int) -> None:
     """Raise StateError unless the text of a line is exactly the encoding of these fields."""
     if text != _text(fields):
-        raise _fault(number, text, "the fields contradict the event, the order or the owner")
+        raise _fault(
+            number,
+            text,
+            (
+                "the line does not fit the event that it describes, its place"
+                " in the file, or the owner"
+            ),
+        )
 
 
 def _parsed(text: bytes, number: int) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def parse_drop(text: str, names: Sequence[str]) -> Drop:
             client = names[number - 1]
     if client not in names:
         raise PlanError(
-            f"drop {text!r:.80} names no client of this run; there are {', '.join(names[:20])}"
+            f"drop {text!r:.80} names no client of this run; its clients are"
+            f" {', '.join(names[:20])}"
         )
     return Drop(client=client, round=int(match["round"]), for_good=bool(match["for_good"]))
 

@@ -85,4 +85,6 @@ def _approvals(store: Path) -> list[dict[str, str]]:
     except OSError as error:
         raise StateError(f"{path} cannot be read ({error.strerror})") from None
     except msgspec.MsgspecError:
-        raise StateError(f"{path} has a line that is no approval; bring back the file") from None
+        raise StateError(
+            (f"{path} has a line that is not an approval; restore the file from its newest copy")
+        ) from None

@@ -202,7 +202,7 @@ def extras(*, needs_network: bool) -> Iterator[Finding]:
     there = [name for name in MODULES if is_installed(name)]
     gone = [name for name in MODULES if name not in there]
     if needs_network and "network" in gone:
-        said = "the packages of the extra network are not installed"
+        said = "the packages for runs over a network are not installed (fastlloyd[network])"
         yield fault("network-missing", said, command("network"))
     said = f"extras installed: {', '.join(there) or 'none'}"
     yield fine("extras", f"{said}; not installed: {', '.join(gone)}" if gone else said)
@@ -215,7 +215,10 @@ def compiler(run: Callable[[], int] | None = None) -> Iterator[Finding]:
         `compiles`.
     """
     if not is_installed("fast"):
-        said = "the extra fast is not installed, so computations take longer; results are the same"
+        said = (
+            "the optional packages fastlloyd[fast] are not installed, so computations take"
+            " longer; results are the same"
+        )
         yield Finding("compiler-missing", Level.NOTE, said, command("fast"))
     elif (compiles if run is None else run)() == 0:
         yield fine("compiler", "numba compiles and runs code on this machine")

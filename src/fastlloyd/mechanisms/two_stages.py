@@ -15,8 +15,8 @@ from fastlloyd.mechanisms.settings import RunSettings, Settings
 from fastlloyd.records.recipe.search import found_bounds
 
 LEEWAY: Final = Fraction(1, 1 << 30)
-"""Largest extra cost of a round of the second stage, as a fraction of its planned mu^2. Noise
-scales are rounded up for the bounds found, which may increase the cost.
+"""Largest extra cost of a round of the second stage, as a fraction of its planned mu^2. Scales are
+planned before bounds are found, and rounding for the bounds found later may increase the cost.
 """
 _KEPT_BACK = 2.0**-28  # of epsilon, which is more than that of mu^2
 

@@ -82,10 +82,12 @@ def chosen(
             if names[i] != unit and names[i] not in stored and (columns is None or is_number(i))
         ]
         if not indices:
-            raise DataError(f"{source}: no column holds numbers; there are {listing(names)}")
+            raise DataError(
+                (f"{source}: no column contains numbers; its columns are {listing(names)}")
+            )
         return indices
     if not columns:
-        raise DataError(f"{source}: no columns are chosen; there are {listing(names)}")
+        raise DataError(f"{source}: no columns are chosen; choose from {listing(names)}")
     refuse_repeated(columns, "the chosen columns")
     if unit in columns:
         raise DataError(
@@ -108,7 +110,7 @@ def place(names: Sequence[str], name: str, source: str) -> int:
     """
     if not name or name not in names:
         known = [other for other in names if other]
-        those = f"{nearest_name(name, known)}; there are {listing(known)}"
+        those = f"{nearest_name(name, known)}; the columns are {listing(known)}"
         raise DataError(
             f"{source}: there is no column {name!r}{_ONE_NAME if _holds_several(known) else those}"
         )

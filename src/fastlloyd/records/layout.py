@@ -161,7 +161,10 @@ def _check_marks(layout: Layout) -> None:
     if thousands not in (None, *_THOUSANDS.values()):
         raise _wrong("thousands", "it must be a point, comma, apostrophe or space")
     if decimal is not None and decimal == separator:
-        raise _wrong("decimal", f"separator is {separator!r}, too; correct the wrong one of them")
+        raise _wrong(
+            "decimal",
+            (f"the separator is the same character, {separator!r}; change one of the two"),
+        )
     if thousands is not None and thousands in (decimal, separator):
         raise _wrong("thousands", "it must differ from decimal and separator")
     if thousands == "." and separator == ",":

@@ -147,8 +147,9 @@ class Piece:
             is_array = open_it in (open_npy, open_npz)
             if self.text_columns and (is_array or self.text_columns & self.folders.keys()):
                 raise DataError(
-                    f"{self.path}: columns of NumPy's arrays and of names of folders are not read"
-                    " as text; write the records as CSV or Parquet, with this column in the file"
+                    f"{self.path}: a column of a NumPy array, or one whose values are the names of"
+                    " folders, is not read as text; write the records as CSV or Parquet, with"
+                    " this column in the file"
                 )
             if open_it is DelimitedFile:
                 more["text_columns"] = self.text_columns

@@ -123,7 +123,7 @@ def _text(_column: ColumnLook) -> Iterator[str]:
 
 
 def _ids(_column: ColumnLook) -> Iterator[str]:
-    yield "# These look like ids, which are no feature.\n"
+    yield "# The cells look like ids, so this column is not used as a feature.\n"
 
 
 def _nothing(_column: ColumnLook) -> Iterator[str]:

@@ -226,7 +226,8 @@ class Trial:
             ):
                 raise DataError(
                     f"{self._path}: line {self.line + 1} may be a second header, because it has no"
-                    " number and the line below has; delete it, or delete the line above it",
+                    " numbers, and the line below it has some; delete it, or delete the line"
+                    " above it",
                     code=LAYOUT,
                     field="skip_lines",
                 )

@@ -229,7 +229,7 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
             else f"; ellipse: {ELLIPSE:.1f} standard errors"
         )
     if not picture.is_known.all():
-        caption += "; hollow: no reliable error"
+        caption += "; hollow: standard error not reliable"
     caption += f"\n{sentence(Fact.of('picture_other_run'))}"
     ax.annotate(
         caption,

@@ -291,7 +291,7 @@ def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> 
     if not picture.private:
         del said[1]
     if not picture.is_known.all():
-        said.append("hollow: no reliable error")
+        said.append("hollow: standard error not reliable")
     if any(line.get_gid() == WALL for panel in figure.axes for line in panel.lines):
         said.append("dashed: bounds")
     if hidden := len(picture.features) - n_shown:

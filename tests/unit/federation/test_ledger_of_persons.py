@@ -246,7 +246,7 @@ def test_the_factor_for_more_organisations_counts_in_a_limit() -> None:
     )
     check(history(limit(patient(max_clients=1))), "patients", federated)
     with pytest.raises(
-        BudgetError, match="for one patient at up to 3 organisations added or removed"
+        BudgetError, match="for one patient added or removed, with rows at up to 3 organisations"
     ):
         check(history(limit(patient(max_clients=3))), "patients", federated)
     check(history(limit(patient(max_clients=3))), "patients", PATIENTS)  # central

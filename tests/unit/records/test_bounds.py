@@ -99,7 +99,7 @@ def test_one_interval_is_for_every_column(interval: tuple[float, float], d: int)
         ("-1e308:1e308", "so must their difference"),
         (
             "age=0:1,bmj=0:1",
-            "column 'bmj' is unknown (did you mean 'bmi'?); there are 'age', 'bmi'",
+            "column 'bmj' is unknown (did you mean 'bmi'?); the known names are 'age', 'bmi'",
         ),
         ("age=0:1", "missing for 'bmi'"),
         ("age=0:1,age=0:2,bmi=0:1", "'age' occurs 2 times"),
@@ -184,14 +184,14 @@ def test_bounds_may_be_stated_for_columns_that_are_not_used_but_not_for_unknown_
         assert (lower.tolist(), upper.tolist()) == ([0, 0], [5, 120])
         # bound now
         sentence = refusal(lambda text=text: parse_bounds(text, ["age"], ["dose"]))  # type: ignore[misc]
-        assert sentence == "bounds: column 'bmi' is unknown; there are 'age', 'dose'"
+        assert sentence == "bounds: column 'bmi' is unknown; the known names are 'age', 'dose'"
 
 
 def test_a_misspelt_column_and_bounds_of_its_right_name_are_named_together() -> None:
     sentence = refusal(lambda: parse_bounds("age=0:120,systolic=80:200", ["age", "systolc"]))
     assert (
         sentence
-        == "bounds: column 'systolic' is unknown (did you mean 'systolc'?); there are 'age',"
+        == "bounds: column 'systolic' is unknown (did you mean 'systolc'?); the known names are 'age',"
         " 'systolc'. Bounds are missing for 'systolc'; correct the name if it is misspelt"
     )
     assert "missing for 'bmi', 'systolc'" in refusal(

@@ -409,12 +409,12 @@ def test_w22_nan_and_inf_are_refused_with_line_and_column(
         (
             f"age,bmi\n{SECRET},2\n",
             ["aeg"],
-            "there is no column 'aeg' (did you mean 'age'?); there are 'age', 'bmi'",
+            "there is no column 'aeg' (did you mean 'age'?); the columns are 'age', 'bmi'",
         ),
         (
             "1,2\n",
             ["age"],
-            "(no header in its first line): there is no column 'age'; there are 'x1', 'x2'",
+            "(no header in its first line): there is no column 'age'; the columns are 'x1', 'x2'",
         ),
         ("a,b\n1,2\n", ["a", "a"], "'a' occurs 2 times"),
         ("a,b\n1,2\n", [], "no columns are chosen"),

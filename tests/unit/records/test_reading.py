@@ -139,7 +139,7 @@ def test_what_the_columns_that_are_not_chosen_hold_does_not_matter(folder: Path,
     [
         (["x1", "x3"], "there is no column 'x3'"),
         (["x1", "x1"], "'x1' occurs 2 times"),
-        ([], "no columns are chosen; there are 'x1', 'x2'"),
+        ([], "no columns are chosen; choose from 'x1', 'x2'"),
         ("x1", "the chosen columns are the text 'x1'; pass a list of names, such as ['x1']"),
     ],
 )

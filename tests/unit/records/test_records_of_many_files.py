@@ -303,7 +303,7 @@ def test_the_files_of_a_lake_table_hold_deleted_records_and_some_twice(
         (
             {"a.csv": "a,b\n1,2\n", "b.csv": "1,2\n"},
             None,
-            "there is no column 'a'; there are 'x1', 'x2'",
+            "there is no column 'a'; the columns are 'x1', 'x2'",
         ),
         ({"a.csv": "a,b\n1,2\n", "b.tsv": "a\n2\n"}, ["b"], "b.tsv: there is no column 'b'"),
         (

@@ -65,8 +65,8 @@ def _page(
             ),
             h(
                 "p",
-                "When the run begins, this is kept beside the store of your identity, in"
-                " NAME.approvals.jsonl. It is sent to nobody.",
+                "When the run begins, your approval is written to NAME.approvals.jsonl, next to"
+                " the file in which this machine keeps your runs. It is sent to nobody.",
                 class_="soft",
             ),
             label="Go on to the records",

@@ -270,7 +270,12 @@ def _feature(
 def _of_texts(at: int, each: ColumnLook, given: Given, faults: list[FieldFault]) -> dict[str, Any]:
     texts = split_words(given[f"texts{at}"])
     if not texts:
-        faults.append(FieldFault(f"texts{at}", f"Write the texts of {each.name} that are columns."))
+        faults.append(
+            FieldFault(
+                f"texts{at}",
+                (f"Write which texts of {each.name} should become columns of yes or no."),
+            )
+        )
     return {"categories": texts, "other": "none"}
 
 

@@ -69,8 +69,8 @@ async def _page(
         "What was spent on your data sets",
         h(
             "p",
-            "Every run adds up. A limit keeps all runs on a data set together below a number that"
-            " you choose; set it before the first run.",
+            "The epsilon of every run adds to a total. A limit keeps the total of a data set"
+            " below a number that you choose; set it before the first run.",
         ),
         h("p", done, class_="note", role="status") if done else None,
         table if rows else h("p", "No run has named a data set yet.", class_="note"),
@@ -138,8 +138,9 @@ async def take(site: Site, request: Request) -> Response:
     faults = dataset_faults(name, known, is_new=given["is_new"])
     if not faults and same(name) in history.used:
         said = (
-            "This data set already has runs. A limit that is set now does not cover runs that were"
-            " chosen because of earlier results. To set it all the same, use the command below."
+            "This data set already has runs. A limit that is set now guarantees nothing if a run"
+            " was planned after its planner saw an earlier result. To set it all the same, use"
+            " the command below."
         )
         faults.append(FieldFault("dataset", said))
     for field in ("epsilon", "delta"):

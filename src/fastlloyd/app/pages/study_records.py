@@ -117,7 +117,13 @@ def _columns(
         ),
         h(
             "fieldset",
-            h("legend", f"Whose row it is: all rows of one {plan.mechanism.unit.one}"),
+            h(
+                "legend",
+                (
+                    f"Whose row it is (all rows of one {plan.mechanism.unit.one} are protected"
+                    " together)"
+                ),
+            ),
             select_field(
                 "id",
                 f"Column with the id of the {plan.mechanism.unit.one}",

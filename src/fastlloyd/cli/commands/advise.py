@@ -89,7 +89,10 @@ Loss = Annotated[
 LossShare = Annotated[
     float | None,
     in_privacy(
-        help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of records.",
+        help=(
+            "Share of the budget for --loss. Default: between 0.01 and 0.2, depending on the"
+            " number of records."
+        ),
         metavar="SHARE",
     ),
 ]

@@ -46,8 +46,9 @@ PositionsFile = Annotated[
     Path | None,
     typer.Option(
         help=(
-            "With --verify: file made by `fastlloyd ledger positions --out` at a server. The audit"
-            " file must contain the events that its owner signed there."
+            "With --verify: a file of positions that `fastlloyd ledger positions --out` made at a"
+            " server. It is checked that the audit file contains every event that its owner"
+            " confirmed to that server by signature."
         ),
         metavar="FILE",
     ),

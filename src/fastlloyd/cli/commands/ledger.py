@@ -43,8 +43,8 @@ AtDelta = Annotated[
     typer.Option(
         "--delta",
         help=(
-            "Delta at which epsilon is shown; 0 if all noise is Laplace noise. Default: the"
-            " delta of the limit."
+            "Delta at which epsilon is shown. Choose 0 only if all noise is Laplace noise."
+            " Default: the delta of the limit."
         ),
         metavar="D",
     ),

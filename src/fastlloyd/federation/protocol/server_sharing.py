@@ -109,7 +109,12 @@ class ServerSharing:
         n_later = len(self.present) - 1 - len(message.ciphertexts)
         maker = self.present[n_later] if 0 <= n_later < len(self.present) else ""
         if maker not in self._speakers or maker in self.sealed:
-            raise LocalProtocolError("no client that was asked made these keys")
+            raise LocalProtocolError(
+                (
+                    "these keys come from a client that was not asked for keys,"
+                    " or has sent them already"
+                )
+            )
         return self.key_set.check_sealed(maker, message)
 
     def apply(self, message: SealedKeys | AllReady) -> None:

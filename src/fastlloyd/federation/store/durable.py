@@ -289,7 +289,7 @@ class Store:
             if self._owes_destroying:
                 raise StateError(
                     f"{self._sealed.keys_path} still holds the key of a run that has ended"
-                    f" ({failed}); open the store again, which destroys it"
+                    f" ({failed}); open the store again, and the key will be destroyed"
                 )
 
     def __enter__(self) -> Self:

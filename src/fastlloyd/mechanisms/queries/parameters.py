@@ -75,8 +75,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             )
         if self.column_square is not None and _longest_column(own) > self.column_square:
             raise OverflowRisk(
-                f"a column of the parameter {self.name} is longer than 1; the client that sent it"
-                " is at fault"
+                f"a column of the parameter {self.name} has a Euclidean norm above 1; the client"
+                " that sent it is at fault"
             )
         return own
 

@@ -64,8 +64,8 @@ class Subspace:
             )
         if squared_diameter(self.limits) >= 1 << EXACT_BITS:
             raise PlanError(
-                f"fraction_bits {self.domain.fraction_bits} is too fine for {self.n_directions}"
-                " directions; use fewer"
+                f"fraction_bits {self.domain.fraction_bits} is too large for {self.n_directions}"
+                " directions; use fewer fraction_bits or fewer directions"
             )
 
     @cached_property

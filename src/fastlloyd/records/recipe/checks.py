@@ -21,7 +21,7 @@ COUNTS: Final = {"days": 1.0, "years": 365.25}
 WAYS: Final = ("transform", "values", "categories", "date")
 UNUSABLE_RECIPE: Final = "unusable-recipe"
 LEAST_RATIO: Final = 1.001
-"""Smallest ratio of the bounds of a logarithm, whose steps are 2**-32."""
+"""Smallest ratio of upper to lower bound of a feature whose logarithm is clustered."""
 
 _MOST_CATEGORIES = 200
 _LONGEST_NAME = 100

@@ -124,8 +124,8 @@ def _table_faults(name: str, given: Any, keys: frozenset[str] | None) -> Iterato
             near = nearest_name(key, sorted(keys))
             yield _fault(
                 name,
-                f"[here.{name}] names the feature {key!r:.80}, which does not exist{near}; there"
-                f" are {listing(sorted(keys))}",
+                f"[here.{name}] names the feature {key!r:.80}, which does not exist{near}; the"
+                f" features are {listing(sorted(keys))}",
             )
         if not isinstance(text, str) or not text:
             yield _fault(name, f"{key!r:.80} is {shown(text)}; expected a text")

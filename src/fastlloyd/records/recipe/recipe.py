@@ -165,7 +165,7 @@ class Recipe:
             if key not in by_key:
                 near = nearest_name(key, list(by_key))
                 raise DataError(
-                    f"there is no feature {key!r:.80} in the recipe{near}; there are"
+                    f"there is no feature {key!r:.80} in the recipe{near}; its features are"
                     f" {listing(list(by_key))}",
                     field="columns",
                 )

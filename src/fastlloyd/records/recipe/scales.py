@@ -40,7 +40,7 @@ class Scale(enum.Enum):
 
 
 STEP: Final = 2.0**-32
-"""Distance of two rounded logarithms that are neighbours."""
+"""Step of rounded logarithms: each is a multiple of it."""
 # NumPy refuses changes with an error of 4 units in the last place or more; twice that is doubted
 _DOUBTED: Final = 8
 _DIGITS: Final = 60

@@ -132,7 +132,9 @@ def test_names_that_are_not_in_the_plan_or_there_twice_are_refused() -> None:
         match=r"member 'e' is unknown.*a further client changes the mechanism: use `plan new`",
     ):
         renew(OLD, run_id=NEXT, members=[stranger])
-    with pytest.raises(PlanError, match="client 'e' is unknown; there are 'a', 'b', 'c', 'd'"):
+    with pytest.raises(
+        PlanError, match="client 'e' is unknown; the known names are 'a', 'b', 'c', 'd'"
+    ):
         renew(OLD, run_id=NEXT, leave_out=["e"])
     with pytest.raises(PlanError, match="client 'a' is unknown"):
         renew(OLD, run_id=NEXT, leave_out=["a", "a"])

@@ -231,7 +231,7 @@ def test_a_name_that_only_the_store_knows_is_none_that_the_ledger_counts(
         lambda: ledger.rehearse(mine, store, store.identity, event.cost, event.run_id),
         lambda: ledger.check_counts(mine, store.identity, event.run_id),
     ):
-        with pytest.raises(BudgetError, match=f"unknown in the ledger {ledger.path}; there are"):
+        with pytest.raises(BudgetError, match=f"unknown in the ledger {ledger.path}; the known"):
             step()
     ledger.enter(new, store, event, event.run_id)
     assert len(ledger.history().runs) == 2

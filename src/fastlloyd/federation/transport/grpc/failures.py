@@ -68,7 +68,7 @@ _CERTIFICATE_OF_SERVER: Final = (
 _AFTER_A_CONNECTION: Final = (
     (
         ("Connection refused",),
-        "nobody listens at {address} any more: the server was stopped, or the run is over there",
+        "nobody listens at {address} any more: the server was stopped, or its run has ended",
     ),
     ((*_REFUSED_MARKS, *_HUNG_UP_MARKS, "andshake failed"), _LOST),
 )
@@ -128,8 +128,8 @@ _NO_CONNECTION: Final = (
     (
         ("Connection refused",),
         (
-            "nobody listens at {address}; the server is not started, or the run is over there, or"
-            " {source} is wrong{proxy}"
+            "nobody listens at {address}: the server has not been started, or its run has ended,"
+            " or {source} is wrong{proxy}"
         ),
     ),
     (
