@@ -85,8 +85,8 @@ def seen_in_a_process(asked: FileQuestion, seconds: float = SECONDS) -> FileLook
         return FileLook(fault=str(error))
     except (subprocess.TimeoutExpired, ValueError):
         return FileLook(
-            fault=f"Looking at the file took more than {seconds:.0f} seconds, or more memory than is"
-            " allowed. Is it a table with one record in each line?"
+            fault=f"Looking at the file took more than {seconds:.0f} seconds, or more memory than"
+            " is allowed. Is it a table with one record in each line?"
         )
 
 

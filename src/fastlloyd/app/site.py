@@ -84,7 +84,7 @@ async def beside(call: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
 
 
 def go(path: str) -> Response:
-    """Return an answer that leads to another page."""
+    """Return an HTTP response that redirects the browser to `path`."""
     return RedirectResponse(path, 303)
 
 

@@ -160,10 +160,8 @@ def _weight() -> dict[str, Any]:
     for the usual weight.
     """
     typer.echo(
-        (
-            "Two different texts are treated as being as far apart as the lower and the upper"
-            " bound of a numeric column. If that"
-        )
+        "Two different texts are treated as being as far apart as the lower and the upper"
+        " bound of a numeric column. If that"
     )
     given = typer.prompt(
         "is too far, write a weight below 1, such as 0.1 (Enter: no weight)",

@@ -152,8 +152,9 @@ def _look(
 
 @cache
 def cubics_of(law: Law, n_bytes: int) -> Cubics:
-    """Return the cubics of a law for numbers whose first 4 or 5 bytes are known. The first call
-    computes them.
+    """Return the cubic polynomials that approximate the quantile function of a noise law, one for
+    each cell of its argument. The argument is a number whose first 4 or 5 bytes are known. The
+    first call computes them.
 
     Each cubic equals the quantile function at 0, 1/4, 3/4 and 1 of its cell, up to the errors of
     `quantiles.Cells` there.

@@ -294,7 +294,8 @@ class FingerprintFile:
         key: bytes,
         counted: Container[bytes],
     ) -> None:
-        """Keep the fingerprint of a run that is about to be counted, durably.
+        """Write the fingerprint of a run to disk durably. The run is about to be counted in the
+        ledger.
 
         key : key under which the fingerprint was made.
 

@@ -301,8 +301,8 @@ class HoldersLedger:
         digest: bytes,
         run_id: bytes | None = None,
     ) -> Iterator[Charge]:
-        """Context that first charges a whole run to a data set, durably. The noise is drawn inside
-        the `with` block.
+        """Context that first charges a whole run to a data set, and writes the charge durably. The
+        noise is drawn inside the `with` block.
 
         If the block fails, the rounds for which it did not call `Charge.drawing` are refunded.
 
@@ -398,13 +398,13 @@ class HoldersLedger:
         run_id: bytes,
         before: Callable[[Container[bytes]], None] = lambda _: None,
     ) -> Counted:
-        """Count a run that a client is about to join, and all other runs in the client's store,
-        durably. Return the ledger that counts the run.
+        """Write to the ledger, durably, a run that a client is about to join, and all other runs in
+        the client's store. Return the ledger that counts the run.
 
         dataset : data set that the run is charged to.
         client : store of the client.
-        reserved : event that reserves the run, which the client's store gets next, or None if the
-            store already has the run.
+        reserved : event that reserves the run, or None if the client's store already has the run.
+            The event is the next one that the store gets.
         run_id : id of the run.
         before : function that is called with `History.counted` before a new run is counted, if
             nothing else refuses the run.

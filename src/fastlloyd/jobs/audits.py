@@ -86,5 +86,5 @@ def _approvals(store: Path) -> list[dict[str, str]]:
         raise StateError(f"{path} cannot be read ({error.strerror})") from None
     except msgspec.MsgspecError:
         raise StateError(
-            (f"{path} has a line that is not an approval; restore the file from its newest copy")
+            f"{path} has a line that is not an approval; restore the file from its newest copy"
         ) from None

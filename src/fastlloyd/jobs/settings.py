@@ -245,8 +245,8 @@ def naming(setting: str) -> Iterator[None]:
 
 
 def _check_use(choices: ClusteringChoices, chosen: AnyAlgorithm) -> None:
-    """Raise PlanError for a choice that has no effect on the algorithm, such as delta if the
-    algorithm has none.
+    """Raise PlanError for a choice that has no effect on the algorithm, such as delta for an
+    algorithm without a delta.
     """
     names = ("n_iterations", "initialization", "min_count")
     chosen.check_use({name: getattr(choices, name) for name in names})

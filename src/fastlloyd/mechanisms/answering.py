@@ -44,8 +44,8 @@ class Records(Protocol):
 
 
 class Asked(Protocol):
-    """Function of records whose values are summed. It consists of plain data, which can be sent to
-    other processes.
+    """Function of one record. Its values are summed over records. It consists of plain data, which
+    can be sent to other processes.
 
     shape : shape of the sum.
     """

@@ -38,7 +38,9 @@ def run(mechanism: PrivateRun[T], ask: Ask) -> T:
 
 
 def rehearse(mechanism: AnyRun) -> list[Query]:
-    """Return the queries of a run without records or noise, to measure how long answers take."""
+    """Return the queries that a run asks. No records are read and no noise is drawn: every answer
+    is taken as zero. The queries show how long answers take.
+    """
     asked: list[Query] = []
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:

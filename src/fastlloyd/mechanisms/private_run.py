@@ -225,7 +225,9 @@ class PrivateRun(
 
     @property
     def unit(self) -> Unit:
-        """Words for the unit of protection and counting: a record, or the name of a person."""
+        """Words for the unit of protection and counting: a record, or a kind of person such as a
+        patient.
+        """
         return unit(self.persons)
 
     @property

@@ -83,7 +83,7 @@ def chosen(
         ]
         if not indices:
             raise DataError(
-                (f"{source}: no column contains numbers; its columns are {listing(names)}")
+                f"{source}: no column contains numbers; its columns are {listing(names)}"
             )
         return indices
     if not columns:

@@ -121,7 +121,7 @@ def down(value: float) -> str:
 
 
 def spent(one: Account) -> str:
-    """Return sentences about the epsilon spent, the records or persons that it protects, and the
+    """Return sentences about the epsilon that all runs on the data set spent, and about the
     limit.
     """
     limit = finite(one.limit)

@@ -33,7 +33,8 @@ TO_FILL_IN = f"As `fastlloyd ledger show` says: epsilon {'_' * 12} at delta {'_'
 
 
 def page(plan: Plan, spent: str | None = None) -> str:
-    """Return the page as plain text for a printer, at most 76 columns wide unless a name is longer.
+    """Return the page to sign as plain text for a printer, at most 76 columns wide unless a name is
+    longer.
 
     plan : plan to sign.
     spent : sentences about the budget that the reader's earlier runs spent. If it is None, the page

@@ -107,7 +107,9 @@ def bullets(plan: Plan) -> str:
 
 
 def table() -> str:
-    """Return the whole list as a Markdown table. General words replace the placeholders."""
+    """Return all facts outside the guarantee as a Markdown table. General words replace the
+    placeholders.
+    """
     lines = ["| code | outside the guarantee | runs |", "|---|---|---|"]
     for code, runs in OUTSIDE.items():
         fact = Fact(PREFIX + code, {"c": "c organisations", "share": "c' / c"})

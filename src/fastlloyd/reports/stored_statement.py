@@ -149,7 +149,7 @@ def is_of_bounds(files: StoredFiles) -> bool:
 def sealed_settings(files: StoredFiles) -> SealedSettings:
     """Return the settings of a result.
 
-    Raises DataError or PlanError if they are not valid, or if the numbers do not belong to them.
+    Raises DataError or PlanError if the settings are not valid, or do not fit the result's numbers.
     """
     if is_of_bounds(files):
         return _of_bounds(files)

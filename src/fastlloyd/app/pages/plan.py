@@ -105,7 +105,7 @@ def answers_name(answers: Answers) -> str:
 
 
 def bill(rows: Rows) -> Markup:
-    """Return a list of terms with the text or content for each."""
+    """Return an HTML list of the rows: each a term, and its text or content."""
     return h("dl", [[h("dt", term), h("dd", each)] for term, each in rows], class_="bill")
 
 

@@ -1,4 +1,6 @@
-"""Command `fastlloyd check`: faults of this machine and of the files of a site, and what to do."""
+"""Command `fastlloyd check`: look for faults of this machine and of the user's files, and say what
+to do about them.
+"""
 
 import textwrap
 from pathlib import Path

@@ -110,10 +110,8 @@ class ServerSharing:
         maker = self.present[n_later] if 0 <= n_later < len(self.present) else ""
         if maker not in self._speakers or maker in self.sealed:
             raise LocalProtocolError(
-                (
-                    "these keys come from a client that was not asked for keys,"
-                    " or has sent them already"
-                )
+                "these keys come from a client that was not asked for keys,"
+                " or has sent them already"
             )
         return self.key_set.check_sealed(maker, message)
 

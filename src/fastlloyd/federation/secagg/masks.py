@@ -148,7 +148,7 @@ class MaskScheme(Protocol):
         nonce : 8 random bytes, drawn for this upload and sent with it. So a client that is restored
             from an old copy uses other masks.
 
-        Raises LocalProtocolError if the last hidden upload had the same context, client and nonce,
+        Raises LocalProtocolError if the last masked upload had the same context, client and nonce,
         and hence the same mask.
         """
 
@@ -166,7 +166,7 @@ class GroupMasks(Secret):
 
     A mask is a ChaCha20 keystream, read as little-endian elements. The key of a keystream is
     HKDF-Expand-SHA256(group key, info = label and full context of the upload). The mask of the last
-    hidden upload is kept until its broadcast, so that it is derived once.
+    masked upload is kept until its broadcast, so that it is derived once.
     """
 
     __slots__ = ("_group_key", "_kept", "_ring")
@@ -230,7 +230,7 @@ class PairwiseMasks(Secret):
 
     The key of a pair's keystream is HKDF-Expand-SHA256(pair key, info = label and full context).
     The context has no nonce, because neither client knows the other's. So the upload of a round is
-    hidden only once. For stores that were restored see docs/proofs/mask-secrecy.md.
+    masked only once. For stores that were restored see docs/proofs/mask-secrecy.md.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Seal:
 
 
 class SealedPass:
-    """Tags of the rows of one pass so far.
+    """Tags (Poly1305) of the rows that one pass has read so far.
 
     n_rows : number of these rows.
     """

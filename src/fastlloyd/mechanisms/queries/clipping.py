@@ -146,7 +146,7 @@ def _round_towards_zero(values: FloatArray) -> None:
 
 
 def _check_lengths(Z: FloatArray, units: int) -> None:
-    """Raise AssertionError if a clipped vector is longer than `units`.
+    """Raise AssertionError if the norm of a clipped vector is above `units`.
 
     The bound is proven for IEEE 754. Privacy depends on it, so it is checked on each machine.
     """

@@ -30,8 +30,8 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
 
     entries : for each part, the largest change of one entry if a record is added or removed. The
         ring needs room for this number times the cap.
-    added : corners for one record added or removed.
-    replaced : corners for one record replaced by another.
+    added : corners (largest squared changes of the parts) if one record is added or removed.
+    replaced : corners if one record is replaced by another.
     l1_added, l1_replaced : largest sum of absolute changes of each part. Empty for queries without
         Laplace noise.
     """
@@ -82,7 +82,7 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def corners(self, relation: NeighboringRelation) -> tuple[Corner, ...]:
-        """Return the corners for one neighbouring relation.
+        """Return the corners (largest squared changes of the parts) for one neighbouring relation.
 
         A row with a missing cell is dropped first. So replacing a record may just remove one, or
         add one. Hence the corners of a replacement include those of one record added or removed.
