@@ -71,7 +71,7 @@ def test_refusals_name_the_line_and_the_key(site: Site) -> None:
     path = site.folder / "a.audit.jsonl"
     path.write_bytes(path.read_bytes().replace(DATASET.encode(), b"patientz", 1))
     refused(site, [*VERIFY], "a.audit.jsonl: line 2 (event 1): the line was changed")
-    refused(site, ["audit", "a.csv", "--verify", "a.public.toml"], "is no audit file")
+    refused(site, ["audit", "a.csv", "--verify", "a.public.toml"], "is not an audit file")
 
 
 def test_a_file_that_is_no_audit_file_or_not_there_is_refused(site: Site, tmp_path: Path) -> None:

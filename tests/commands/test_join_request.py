@@ -150,5 +150,5 @@ def test_a_request_for_a_fit_is_none_for_join(
     path = written(site)
     with pytest.raises(StateError):
         FitFile.read(path)
-    refused(fastlloyd("fit", "--request", str(path)), "is no request for fit")
+    refused(fastlloyd("fit", "--request", str(path)), "is not a request for fit")
     refused(fastlloyd("join", "--request", str(path), "--dataset", "x"), "leave out dataset")

@@ -102,4 +102,4 @@ def test_a_server_and_a_client_serve_what_is_public_and_a_taken_port_stops_neith
     assert [process.wait(120) for process in others] == [0] * 3, site.said("b")
     assert server.wait(120) == 0
     assert len(site.centroids()) == len(NAMES)
-    refused(site, site.serve("--metrics", "here"), "is no address")
+    refused(site, site.serve("--metrics", "here"), "is not an address")

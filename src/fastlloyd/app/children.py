@@ -102,7 +102,7 @@ class ChildRuns:
         self._starting = threading.Lock()  # of two presses of a button one is first
 
     def path(self, name: str) -> Path:
-        """Return the folder of a run. Raises StateError for a text that is no id."""
+        """Return the folder of a run. Raises StateError for a text that is not an id."""
         return self.folder / checked_id(name)
 
     def is_begun(self, name: str) -> bool:
@@ -371,7 +371,7 @@ def _read(path: Path) -> AnyRequest:
     try:
         return msgspec.json.decode(read_own(path, MAX_BYTES), type=kind)
     except (ValueError, RecursionError):
-        raise StateError(f"{path} is no request that this version knows") from None
+        raise StateError(f"{path} is not a request that this version knows") from None
 
 
 def _emptied(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Numbers as people write them, in options and in texts such as NAME:CAP and LO:HI.
 
-A number must have one meaning in every country, so 4.000 and 4,000 are no whole numbers.
+A number must have one meaning in every country, so 4.000 and 4,000 are not accepted as whole
+numbers.
 """
 
 import math

@@ -12,7 +12,7 @@ def read_own(path: Path, max_bytes: int) -> bytes:
     """Return the content of a file that only this user can have written.
 
     The open file is checked, not its name. Raises StateError for a link, and for anything else that
-    is no regular file. Also raises StateError for a file that is too large, has several names,
+    is not a regular file. Also raises StateError for a file that is too large, has several names,
     belongs to another user, or that others may read or write. Without POSIX modes, as on Windows,
     owner and mode are not checked.
     """

@@ -124,8 +124,8 @@ def given_clustering(
 
 
 def stated_cap(n_records: str | None) -> int | None:
-    """Return the cap on records that an option states, or None. Raises PlanError if the text is no
-    number of records.
+    """Return the cap on records that an option states, or None. Raises PlanError if the text is not
+    a number of records.
     """
     return GuaranteeChoices(n_records=n_records).cap
 

@@ -270,8 +270,8 @@ def _invert(
     integer. If the two are equal, m is known. Otherwise more random bits of u are drawn. A word
     below 2**LOWEST_BIT gives no lower integer.
 
-    words : first bits of each u, uint64. If the law is mirrored, the last bit is no part of u: 1
-        asks for -m.
+    words : first bits of each u, uint64. If the law is mirrored, the last bit does not belong to u:
+        1 asks for -m.
     scale : scale of the law.
     shift : 1/2 for a law that is rounded to nearest, otherwise 0.
     cdf : function that bounds 2^bits F(m) by two integers, given m and bits.

@@ -143,7 +143,7 @@ def _is_fitted(step: Any, besides: Sequence[Any] = ()) -> bool:
 def _is_of_a_fit(name: str, step: Any) -> bool:
     """Return whether an attribute with this name shows that the step was fitted.
 
-    If the step has `get_params`, each attribute that is no parameter shows it. Otherwise each
+    If the step has `get_params`, each attribute that is not a parameter shows it. Otherwise each
     attribute whose name ends in "_" shows it.
     """
     if name in _HARMLESS or name.startswith("__"):

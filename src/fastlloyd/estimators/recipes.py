@@ -44,8 +44,8 @@ def stated_parameters(model: BaseEstimator, recipe: Any) -> dict[str, Any]:
     """Return the parameters that a recipe states for an estimator. Parameters that do not have
     their default value in the estimator are left out.
 
-    Raises PlanError if `recipe` is no recipe, if bounds are given too, or if the estimator lacks a
-    parameter that the recipe states.
+    Raises PlanError if `recipe` is not a recipe, if bounds are given too, or if the estimator lacks
+    a parameter that the recipe states.
     """
     if not isinstance(recipe, Recipe):
         raise PlanError(

@@ -143,7 +143,7 @@ def read_audit(content: bytes, expected: bytes, whose: str) -> Audit:
     """
     if not content.startswith(BEGINNING):
         raise StateError(
-            "this is no audit file, or its first bytes were changed; expected a file that"
+            "this is not an audit file, or its first bytes were changed; expected a file that"
             " `fastlloyd audit STORE --export FILE` made",
             code=WRONG_FILE,
         )

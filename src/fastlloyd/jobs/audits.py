@@ -45,7 +45,7 @@ def verified(path: Path, public: Path, positions: Path | None = None) -> tuple[A
     except OSError as error:
         raise StateError(unreadable(path, error), code=UNREADABLE_FILE) from None
     if len(content) > MAX_BYTES:
-        raise StateError(f"{path} is larger than {MAX_BYTES} bytes; it is no audit file")
+        raise StateError(f"{path} is larger than {MAX_BYTES} bytes; it is not an audit file")
     try:
         owner = from_toml(load_text(public), PublicIdentity, str(public))
     except PlanError as error:

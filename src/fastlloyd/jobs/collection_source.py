@@ -76,7 +76,7 @@ class CollectionSource:
         return self._on(domain).count()
 
     def check_layout(self, relation: NeighboringRelation) -> None:
-        """Do nothing, because a collection is no text."""
+        """Do nothing, because a collection is not read from text files."""
 
     def check_number(self, cap: int, unit: Unit) -> None:
         """Do nothing, because the number is known only after a pass."""

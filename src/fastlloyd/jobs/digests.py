@@ -31,8 +31,8 @@ def is_any_digest(digest: str) -> bool:
 
 
 def mistyped(typed: str, digest: str) -> str:
-    """Return a phrase that says where a typing error in a digest is, or "" if the difference is no
-    typing error.
+    """Return a phrase that says where a typing error in a digest is, or "" if the difference is not
+    a typing error.
 
     A typing error is up to four wrong digits, one missing digit, or one additional digit.
     """

@@ -115,7 +115,7 @@ def address_of(said: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(said)
     if found is None or not 0 < int(found["port"]) < 1 << 16:
         raise NetworkError(
-            f"--metrics {said!r:.80} is no address; expected PORT or HOST:PORT, such as 9464"
+            f"--metrics {said!r:.80} is not an address; expected PORT or HOST:PORT, such as 9464"
         )
     return (found["host"] or LOOPBACK).strip("[]"), int(found["port"])
 
@@ -195,9 +195,7 @@ def _listening(address: tuple[str, int], look: Look) -> Any:
             self.socket.bind(self.server_address)
 
         def handle_error(self, *_: object) -> None:
-            """Do nothing, because a program that closes its connection early is no fault of the
-            run.
-            """
+            """Do nothing. A program that closes its connection early is not a fault of the run."""
 
     try:
         server = PageServer(address, Page)

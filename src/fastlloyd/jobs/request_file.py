@@ -56,14 +56,15 @@ class RequestFile(
     @classmethod
     def read(cls, path: Path) -> Self:
         """Return the request in a file of mode 0600. Raises StateError as `read_own` does, or if
-        the file is no such request.
+        the file is not a request of this kind.
         """
         content = read_own(path, MAX_BYTES)
         try:
             return msgspec.json.decode(content, type=cls)
         except (ValueError, RecursionError):
             raise StateError(
-                f"{path} is no request for {cls.command} that this version knows; nothing was done",
+                f"{path} is not a request for {cls.command} that this version knows; nothing was"
+                " done",
                 code=WRONG_FILE,
             ) from None
 

@@ -139,7 +139,7 @@ class FileSource:
     holds_keys : as in `engines.started`.
     recipe : recipe whose features the records have, or None. It says what a missing cell means, so
         `missing` then has no effect.
-    layout : what is stated about the format of text files, or None for nothing.
+    layout : what is stated about the format of text files, or None if nothing is stated.
     """
 
     path: str

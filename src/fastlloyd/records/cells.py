@@ -42,7 +42,7 @@ class Notation(NamedTuple):
         becomes "nan".
 
         Text that is a number only in Python's notation, such as 1.5 in a file with decimal commas,
-        becomes text that is no number.
+        becomes text that is not read as a number.
         """
         if self.words:
             cells = ["nan" if as_word(cell) in self.words else cell for cell in cells]

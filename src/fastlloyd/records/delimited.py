@@ -65,12 +65,12 @@ class DelimitedFile(Reader):
     missing : treatment of a record with a missing cell.
     unit : name of the column of the ids, or None.
     text_columns : names of the chosen columns that are read as text. `cells` yields them.
-    layout : what is stated about the format, or None for nothing.
+    layout : statements about the format, or None if nothing is stated.
 
     Raises DataError if the file cannot be read or has no records, or if a row has too few or too
-    many cells. Also raises DataError for a chosen cell that is no finite number, or is missing and
-    not to be dropped, and for a missing id. The message names file, line and column, and shows no
-    value.
+    many cells. Also raises DataError for a chosen cell that is not a finite number, or is missing
+    and not to be dropped, and for a missing id. The message names file, line and column, and shows
+    no value.
     """
 
     n_rows = None

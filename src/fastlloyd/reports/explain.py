@@ -69,7 +69,7 @@ def explain(plan: Plan) -> str:
 
 def expected(plan: Plan) -> list[Fact]:
     """Return the fact about the expected verdict and error bars. Return an empty list if the run is
-    no clustering, or if its error is not known.
+    not a clustering, or if its error is not known.
     """
     m = plan.mechanism
     if not isinstance(m, Mechanism):

@@ -115,7 +115,7 @@ class PeopleFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             with faults.noted(key):
                 if key not in fields:
                     raise DataError(
-                        f"{path}: {key} is no key of this file; expected {', '.join(fields)}"
+                        f"{path}: {key} is not a key of this file; expected {', '.join(fields)}"
                     )
                 try:
                     found[key] = msgspec.convert(value, fields[key])

@@ -27,7 +27,7 @@ def look(path: Path) -> dict[str, Any]:
 
     path : the store, the result, or the file of progress. A process may be using it.
 
-    Raises StateError for a ledger, for a file that is no store, and if there is nothing.
+    Raises StateError for a ledger, for a file that is not a store, and if there is no file.
     """
     file = live_path(path)
     live = read_live(file)

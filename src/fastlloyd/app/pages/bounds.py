@@ -116,7 +116,9 @@ def _page(
 
 
 def _words(answers: Answers, given: Given, faults: tuple[FieldFault, ...]) -> Markup | None:
-    """Return the field for words that mean an empty cell, or None if the file is no text file."""
+    """Return the field for words that mean an empty cell, or None if the file is not a text
+    file.
+    """
     if not answers.get("layout"):
         return None
     return words_field(chosen(answers), given.get("words", ""), faults)

@@ -97,7 +97,7 @@ class ClientResult:
         else.
         """
         if not isinstance(self.found, Clustering):
-            raise TypeError("this run was no clustering")
+            raise TypeError("this run was not a clustering")
         return self.found
 
 

@@ -1,7 +1,7 @@
 """Cells of a column, as a recipe reads them: numbers, text or days.
 
 A feature asks for the kind that it needs. Text becomes a number or a date only if the recipe says
-how. Other cells of the wrong kind are refused: a number is no date, and a date is no number.
+how. Other cells of the wrong kind are refused: a number is not a date, and a date is not a number.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class NumberCells(NamedTuple):
         )
 
     def days(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002
-        """Raise DataError, because a number is no date."""
+        """Raise DataError, because a number is not a date."""
         raise _wrong_kind(Holds.NUMBERS, "numbers", "dates")
 
 
@@ -122,11 +122,11 @@ class DateCells(NamedTuple):
         return len(self.cells)
 
     def numbers(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002
-        """Raise DataError, because a date is no number."""
+        """Raise DataError, because a date is not a number."""
         raise _wrong_kind(Holds.DATES, "dates", "numbers")
 
     def categories(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002
-        """Raise DataError, because a date is no category."""
+        """Raise DataError, because a date is not a category."""
         raise _wrong_kind(Holds.DATES, "dates", "text")
 
     def days(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002 - they are days

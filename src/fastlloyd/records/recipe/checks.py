@@ -53,8 +53,8 @@ def _fault(key: str, sentence: str, field: str) -> PlanError:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number within the range of float64. True and False are no
-    numbers.
+    """Return whether a value is a number within the range of float64. True and False do not count
+    as numbers.
     """
     with suppress(OverflowError):
         return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]

@@ -157,8 +157,8 @@ class Recipe:
         """Return the recipe's features with these keys, in this order. A date that orders a
         person's rows is returned too, last, even if it is not in `keys`.
 
-        Raises DataError for a key that is no feature, and for a feature that measures the time
-        until a date that is left out.
+        Raises DataError for a key without a feature. The same error is raised if a feature measures
+        the time until another feature's date, and the other feature is left out.
         """
         by_key = {each.key: each for each in self.features}
         for key in keys:

@@ -58,7 +58,7 @@ def _until_faults(features: Sequence[Feature]) -> Iterator[PlanError]:
         if each.until is None or is_day(each.until) or each.until in dates:
             continue
         fault = (
-            f"{each.until!r:.80} is no date; name a feature that is one"
+            f"{each.until!r:.80} is not a date; name a feature whose cells are dates"
             if each.until in keys
             else f"'until' is {each.until!r:.80}; expected a date as YYYY-MM-DD, or the name of a"
             f" feature that is a date ({listing(sorted(dates)) or 'there is none'})"

@@ -176,7 +176,7 @@ def test_the_result_of_a_client_is_files_that_bounds_can_be_read_from() -> None:
     assert set(result.files()) == {"bounds.toml", "privacy.json", "plan.toml", "rounds.json"}
     assert result.summary()["bounds"] == result.ends
     assert result.summary()["not_found"] == []
-    with pytest.raises(TypeError, match="no clustering"):
+    with pytest.raises(TypeError, match="not a clustering"):
         _ = end.clustering
 
 
