@@ -12,7 +12,7 @@ MAX_FIELDS: Final = 20_000
 
 @dataclass(frozen=True)
 class Form:
-    """Fields of a form.
+    """Fields of a form that a browser sent.
 
     fields : values by name. A checkbox that is not ticked has no value.
     """

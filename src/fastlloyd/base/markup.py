@@ -34,7 +34,7 @@ Child = str | int | float | Markup | Iterable["Child"] | None
 
 
 def element(tag: str, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """Return an element.
+    """Return an HTML element.
 
     tag : name of the element.
     children : content of the element. Text is escaped.

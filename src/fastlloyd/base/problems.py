@@ -18,7 +18,8 @@ class Faults:
 
     @contextmanager
     def noted(self, field: str | None = None) -> Iterator[None]:
-        """Run the block. If it raises a fault, note the fault and continue after the block.
+        """Context manager. If its block raises a fault, note the fault and continue after the
+        block.
 
         field : name of the field at fault, if the error has none.
         """

@@ -327,7 +327,7 @@ class FederationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """Options of the output."""
+    """Options that say where the result is written, and in which form."""
 
     out: Annotated[Path | None, in_output(help=_FOLDER, metavar="DIR")] = None
     force: Annotated[bool, in_output("--force", help="Replace an earlier result.")] = False

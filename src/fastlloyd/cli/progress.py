@@ -55,7 +55,7 @@ class Progress:
         self._close()
 
     def __call__(self, event: Event) -> None:
-        """Show an event."""
+        """Show an event of the job as progress."""
         match event:
             case StepBegan():
                 self._spin(event.what)

@@ -84,7 +84,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def epsilon(self) -> float:
-        """Epsilon spent, at `delta`."""
+        """Epsilon that all runs together spent, at `delta`."""
         return self.spent.epsilon(self.delta)
 
     @property

@@ -306,7 +306,9 @@ def watched(run: AnyRun, watch: Watch, drawing: Drawing) -> Iterator[Drawing]:
 
 @contextmanager
 def placing(n_clusters: int, watch: Watch) -> Iterator[None]:
-    """Run the block, which places initial centroids. If that takes long, report it to `watch`."""
+    """Context manager for the placing of initial centroids. If its block takes long, this is
+    reported to `watch`.
+    """
     if n_clusters >= MANY_CLUSTERS:
         watch(StepBegan(what=f"placing {n_clusters} initial centroids"))
     try:
@@ -317,7 +319,7 @@ def placing(n_clusters: int, watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def after(first: FirstStage) -> Iterator[None]:
-    """Run the block, which is the second stage. If it raises an error, add the epsilon that the
+    """Context manager for the second stage. If its block raises an error, add the epsilon that the
     first stage has spent to the error's message.
     """
     try:

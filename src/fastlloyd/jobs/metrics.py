@@ -34,7 +34,7 @@ Look = Callable[[], Live | None]
 
 
 class Metric(NamedTuple):
-    """Metric of the page.
+    """Metric on the page for Prometheus.
 
     name : name without the prefix `fastlloyd_`.
     kind : "gauge" or "counter".
@@ -182,10 +182,10 @@ def _listening(address: tuple[str, int], look: Look) -> Any:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Log nothing."""
+            """Log nothing about a request."""
 
     class PageServer(HTTPServer):
-        """Server of the page."""
+        """HTTP server of the page of metrics."""
 
         address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         timeout = _SOON

@@ -231,8 +231,8 @@ def check_stated(stated: StatedBounds | None, name: str) -> None:
 
 @contextmanager
 def naming(setting: str) -> Iterator[None]:
-    """Run the block. If it raises an error about a range, add the name of the setting to the error.
-    A range is written like bounds, so the error would not say which one is meant.
+    """Context manager. If its block raises an error about a range, add the name of the setting to
+    the error. A range is written like bounds, so the error would not say which one is meant.
     """
     try:
         yield

@@ -37,7 +37,7 @@ CONNECT_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class SiteCheck:
-    """Check of one site. Each part that is None is left out.
+    """Check of one organisation's files and machine. Each part that is None is left out.
 
     ledger : ledger of the holder, which may not exist.
     plan : file of the plan.

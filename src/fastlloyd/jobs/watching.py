@@ -130,7 +130,7 @@ Watch = Callable[[Any], None]
 
 
 def nobody(_event: Event) -> None:
-    """Do nothing. This is the watch of a job that is not watched."""
+    """Ignore the event. This function is the watch of a job whose events are not needed."""
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it

@@ -187,7 +187,7 @@ class TextIds(Ids):
         return len(self._lengths)
 
     def kept(self, which: npt.NDArray[np.bool_]) -> TextIds:
-        """Return the chosen texts."""
+        """Return the chosen ids."""
         return TextIds(self._letters[np.repeat(which, self._lengths)], self._lengths[which])
 
     def cut(self, start: int, stop: int) -> TextIds:

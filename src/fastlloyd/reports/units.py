@@ -198,7 +198,7 @@ class DayUnits(Units):
         return float(number) if date is None else date.isoformat()
 
     def text(self, number: float) -> str:
-        """Return the date."""
+        """Return the date of a number of days."""
         return str(self.value(number))
 
     def tick(self, number: float) -> str:
@@ -213,11 +213,11 @@ class DayUnits(Units):
         return f"{self.text(number)} ± {days:g} days"
 
     def cell(self, number: float, _error: float) -> Any:
-        """Return the date."""
+        """Return the date of a number of days."""
         return self.text(number)
 
     def brief(self, number: float, _error: float) -> str:
-        """Return the date."""
+        """Return the date of a number of days."""
         return self.text(number)
 
     def span(self, number: float, error: float) -> tuple[str, str]:

@@ -20,7 +20,7 @@ Given = dict[str, str]
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step: the agreement and the questions about its approval."""
     name = id_of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "approval", STUDY):

@@ -37,7 +37,7 @@ Given = dict[str, str]
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step, with the questions about each column."""
     name = id_of(request)
     answers = site.drafts.load(name)
     if before := missing_step(answers, "bounds"):

@@ -35,7 +35,7 @@ MANY_OUTSIDE = 0.05  # of the values of a column
 
 
 async def show(site: Site, request_: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step: the cost, the protection and the outputs of the run."""
     name = id_of(request_)
     if site.runs.is_begun(name):
         return go(f"/runs/{name}")

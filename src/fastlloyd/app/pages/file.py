@@ -23,7 +23,7 @@ _KEPT_FROM_OLDER = ("chosen", "features", "id")
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step, on which the user chooses a file."""
     answers = site.drafts.load(id_of(request))
     return await _page(site, request, answers.get("path", ""), answers.get("header", ""))
 
@@ -172,7 +172,7 @@ async def take(site: Site, request: Request) -> Response:
 
 
 async def seen(path: str, header: str) -> tuple[Answers | None, tuple[FieldFault, ...]]:
-    """Look at a file. Return the answers of a draft about it, or None and the faults."""
+    """Look at a file. Return the answers about the file for a draft, or None and the faults."""
     faults = list[FieldFault]()
     if header not in (YES, NO):
         faults.append(FieldFault("header", "Say what the first line is."))

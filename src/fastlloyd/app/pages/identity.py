@@ -33,7 +33,7 @@ async def begin(site: Site, _request: Request) -> Response:
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step, on which the user makes or chooses an identity."""
     name = id_of(request)
     answers = site.studies.load(name)
     errand = site.errands.of(name, NEW)

@@ -26,7 +26,7 @@ _ENDINGS = (".toml", ".txt")
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step, which asks for the plan and its digest."""
     name = id_of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "invitation", STUDY):

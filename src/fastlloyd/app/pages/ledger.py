@@ -33,7 +33,7 @@ _WRONG = {
 
 
 async def show(site: Site, _request: Request) -> Response:
-    """Return the page."""
+    """Return the page of the ledger."""
     return await _page(site, {})
 
 
@@ -86,7 +86,10 @@ async def _page(
 
 
 def _limiting(known: list[str], given: dict[str, Any], faults: tuple[FieldFault, ...]) -> Markup:
-    """Return the form that sets a limit. known : data sets without a run."""
+    """Return the form that sets a limit.
+
+    known : data sets without a run.
+    """
     fields = [
         text_field(
             "epsilon",

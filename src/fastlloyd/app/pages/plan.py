@@ -47,7 +47,7 @@ _HEADS = ("setting", "before", "now")
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step: the plan in words and the differences from an earlier plan."""
     name = id_of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "plan", STUDY):

@@ -33,7 +33,9 @@ OTHER = "other"
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page. If the number of groups is known, it has the table of epsilons."""
+    """Return the page of this step. It contains the table of epsilons if the number of groups is
+    known.
+    """
     name = id_of(request)
     answers = site.drafts.load(name)
     if before := missing_step(answers, "privacy"):

@@ -34,7 +34,7 @@ _MOST = 10**12
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step, with its questions about rows, columns and the data set."""
     name = id_of(request)
     answers = site.drafts.load(name)
     if before := missing_step(answers, "protect"):
@@ -265,8 +265,9 @@ def _faults(answers: Answers, given: dict[str, Any], known: list[str]) -> list[F
 
 
 def dataset_faults(name: str, known: list[str], *, is_new: bool) -> list[FieldFault]:
-    """Return the faults of the name of a data set. is_new : whether the user says that the data set
-    is new.
+    """Return the faults of the name of a data set.
+
+    is_new : whether the user says that the data set is new.
     """
     wrong = (
         _refused("dataset", lambda: DataSet(name=name))

@@ -44,7 +44,9 @@ Found = dict[str, Any]
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step: the rehearsal and its findings, or the button that begins
+    it.
+    """
     name = id_of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "rehearsal", STUDY):

@@ -234,7 +234,7 @@ def _asking(said: str = "", status: int = 200) -> Response:
 
 
 async def enter(_site: Site, request: Request) -> Response:
-    """Check a code. If it works, the answer starts a session."""
+    """Check the code that the user typed. If it is right, the answer starts a session."""
     cookie = door_of(request).enter((await Form.of(request)).text("code"))
     if cookie is None:
         return _asking(
@@ -254,7 +254,7 @@ async def code(_site: Site, request: Request) -> Response:
 
 
 async def begin(site: Site, _request: Request) -> Response:
-    """Begin a new draft."""
+    """Begin a new draft of a run."""
     return go(f"/new/{site.drafts.new()}/file")
 
 

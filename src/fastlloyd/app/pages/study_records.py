@@ -35,7 +35,7 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 
 async def show(site: Site, request: Request) -> Response:
-    """Return the page."""
+    """Return the page of this step, on which the user chooses the file and its columns."""
     name = id_of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "records", STUDY):

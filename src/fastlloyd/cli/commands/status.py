@@ -117,7 +117,7 @@ def _write_page(file: Path, found: dict[Path, dict[str, Any]]) -> None:
 
 
 def _show(path: Path, found: dict[str, Any]) -> None:
-    """Print what `look` found."""
+    """Print the state of the runs of a store that `look` found."""
     from fastlloyd.cli.live_words import heard
     from fastlloyd.reports.status import live_of
 

@@ -1,4 +1,4 @@
-"""Versions of plans."""
+"""Versions of the format of plans."""
 
 from fastlloyd.mechanisms.catalogue import AnyPlanned
 

@@ -74,7 +74,7 @@ class ServerState(enum.Enum):
 
 
 class Phase(enum.Enum):
-    """Phase of the protocol."""
+    """Phase of the protocol of a run."""
 
     JOINING = "joining"
     SHARING = "sharing keys"

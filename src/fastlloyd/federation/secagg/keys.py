@@ -64,7 +64,7 @@ class Identity(Secret):
 
     @property
     def public(self) -> bytes:
-        """Public key, 32 bytes."""
+        """Public signing key, 32 bytes."""
         return self._key.public_key().public_bytes_raw()
 
     def sign(self, message: bytes) -> bytes:

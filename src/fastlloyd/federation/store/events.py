@@ -278,9 +278,9 @@ class AddedUp(_Event, frozen=True, tag=31):
 
     records : counts of runs that protect records.
     persons : counts of runs that protect persons.
-    others : indices of all earlier events that must still be read, in rising order. They are the
-        events that belong to no counted run. The first run under each name and the last runs are
-        not counted.
+    others : indices of all earlier events that must still be read, in rising order. They belong to
+        no run in these counts. The counts never include the first run under each name, nor the last
+        few runs.
     """
 
     records: tuple[RepeatedRuns, ...]

@@ -153,7 +153,8 @@ def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> i
 
 
 def _total(levels: Levels, first: int, last: int) -> tuple[int, int]:
-    """Return the noisy count of the leaves [first, last), and the number of nodes in its sum.
+    """Return the noisy count of the leaves [first, last), and the number of nodes that are added
+    up.
 
     The sum has as few nodes as possible.
     """

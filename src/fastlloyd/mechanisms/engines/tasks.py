@@ -181,7 +181,7 @@ class _OfPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeGrid(_OfPart):
-    """Task that converts a part to grid points, which the worker keeps."""
+    """Task that converts a part of the records to grid points, which the worker keeps."""
 
     def __call__(self, part: Partition) -> Grid | Fault:
         """Return the grid points of the part. If the part has a fault, return the fault instead."""

@@ -39,7 +39,7 @@ class CellNumbers(NamedTuple):
 
 
 class ColumnCells(Protocol):
-    """Cells of one column."""
+    """Interface of the cells of one column, whatever they are: numbers, dates or text."""
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -130,7 +130,7 @@ class DateCells(NamedTuple):
         raise _wrong_kind(Holds.DATES, "dates", "text")
 
     def days(self, value_of: ValueOf) -> CellNumbers:  # noqa: ARG002 - they are days
-        """Return the days."""
+        """Return the cells as days since 1 January 1970."""
         return _known(self.cells.days)
 
 

@@ -54,7 +54,7 @@ def date_of(day: float) -> dt.date | None:
 
 
 def check_format(form: object) -> None:
-    """Raise ValueError, with a sentence, unless this is a format of dates."""
+    """Raise ValueError, with a sentence, unless `form` is a format of dates."""
     example = 'such as "%d.%m.%Y"'
     if not isinstance(form, str) or not 0 < len(form) <= _LONGEST or not form.isprintable():
         raise ValueError(f"the format of dates is {shown(form)}; expected a text {example}")

@@ -192,7 +192,7 @@ class Recipe:
 
     @property
     def public(self) -> dict[str, Any]:
-        """Public part, as tables."""
+        """Public part of the recipe, as TOML tables."""
         tables: dict[str, Any] = {
             name: dict(getattr(self, name)) for name in KEYS if getattr(self, name)
         }

@@ -26,7 +26,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """Run behind a page.
+    """Run whose result a page shows.
 
     mechanism : settings of the run.
     plan : plan of a federated run, or None.

@@ -292,7 +292,7 @@ class Presence:
             self._wait_for(peer)
 
     def close(self) -> None:
-        """Stop all reports."""
+        """Stop all reports of absent peers."""
         for timer in self._timers.values():
             timer.cancel()
 
