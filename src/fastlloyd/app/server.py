@@ -155,7 +155,9 @@ def _sorry(sentence: str, status: int) -> Response:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Run the block if no other app uses the state folder. Raises StateError otherwise."""
+    """Context manager that refuses a second app. Raises StateError if another app uses the state
+    folder, otherwise runs its block.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = Lock(folder / "app")

@@ -433,7 +433,7 @@ def warn_of(plan: Plan, *, as_json: bool = False) -> None:
 
 
 def naming_the_server(plan: Plan) -> list[str]:
-    """Return a list with a caution if clients send the server's name unencrypted, or an
+    """Return a list with a caution if clients send the server's name unencrypted, otherwise an
     empty list.
     """
     from fastlloyd.federation.identity import x509

@@ -204,8 +204,8 @@ def with_ranges(path: Path | None) -> "Recipe | None":
 
 
 def chosen_features(recipe: "Recipe", columns: str | None) -> Any:
-    """Return the features with these keys, or all for None. Raises DataError if a key is
-    unknown.
+    """Return the features with these keys, or all features if the keys are None. Raises DataError
+    if a key is unknown.
     """
     from fastlloyd.base.names import parse_columns
 

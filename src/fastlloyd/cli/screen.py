@@ -123,8 +123,8 @@ def show(screen: Console, result: RunResult) -> None:
 
 
 def rounds(result: RunResult) -> list[str]:
-    """Return a line with the clients of each round of a federated run, or an empty list for one
-    organisation.
+    """Return a list with one line: the clients of each round of a federated run. The list is empty
+    for one organisation.
     """
     if result.plan is None:
         return []

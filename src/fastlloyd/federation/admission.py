@@ -77,7 +77,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_run_id(stated: bytes | None, history: Callable[[], History]) -> bytes:
-    """Return the id of a run, 16 bytes: the stated one, or a new one for None.
+    """Return the id of a run, 16 bytes: the stated id, or a new id if the stated one is None.
 
     history : function that returns the history of the ledger with all its runs. An opened ledger
         lists only its latest runs, and has earlier ones only as a sum.

@@ -137,8 +137,8 @@ class BudgetAccount(NamedTuple):
 
     @contextmanager
     def charged(self, bill: Bill, watch: Watch) -> Iterator[Charged]:
-        """Charge a job to its data set, and run the block. The charge is stored before any noise is
-        drawn.
+        """Context manager that charges a job to its data set, and then runs its block. The charge
+        is stored before any noise is drawn.
 
         bill : cost of each stage of the job.
         watch : function that receives the event `BudgetCharged`.
@@ -174,8 +174,8 @@ class BudgetAccount(NamedTuple):
 
 @contextmanager
 def charged_to(account: BudgetAccount | None, bill: Bill | None, watch: Watch) -> Iterator[Charged]:
-    """Charge a job to the account, and run the block. Without an account or a bill, only run the
-    block.
+    """Context manager that charges a job to the account, and then runs its block. Without an
+    account or a bill, it only runs the block.
 
     watch : function that receives the event `BudgetCharged`.
     """

@@ -32,7 +32,7 @@ def check_engine(name: str) -> None:
 def started(
     name: str, watch: Watch, *, holds_keys: bool = False
 ) -> "Iterator[LocalEngine | DaskEngine]":
-    """Start the engine with this name, run the block, and stop the engine.
+    """Context manager that starts the engine with this name, runs its block, and stops the engine.
 
     watch : function that receives events of the job.
     holds_keys : as in `DaskEngine.connected`.

@@ -111,7 +111,7 @@ def condition(proviso: Proviso) -> str:
 
 
 def at_delta(one: Account, delta: float | None) -> float:
-    """Return `delta`, or the delta of the limit of the account for None."""
+    """Return `delta`. If it is None, return the delta of the account's limit."""
     return one.delta if delta is None else delta
 
 

@@ -68,8 +68,8 @@ def explain(plan: Plan) -> str:
 
 
 def expected(plan: Plan) -> list[Fact]:
-    """Return the fact about the expected verdict and error bars. Return an empty list if the run is
-    not a clustering, or if its error is not known.
+    """Return a list with the fact about the expected verdict and error bars. The list is empty if
+    the run is not a clustering, or if its error is not known.
     """
     m = plan.mechanism
     if not isinstance(m, Mechanism):

@@ -325,8 +325,8 @@ def persons(plan: Plan) -> Facts:
 
 
 def liveness(plan: Plan) -> list[Fact]:
-    """Return the fact about a run that loses a client, or an empty list if the run can go on
-    without the client.
+    """Return a list with the fact about a run that loses a client. The list is empty if the run can
+    go on without the client.
     """
     if plan.masks is Masks.GROUP:
         return []
@@ -403,8 +403,8 @@ def parties(plan: Plan) -> list[PartyOfPlan]:
 
 
 def authority(plan: Plan) -> list[Fact]:
-    """Return the fact about the authority that issued all certificates, or an empty list if the
-    plan names none.
+    """Return a list with the fact about the authority that issued all certificates. The list is
+    empty if the plan names none.
     """
     issuer = plan.issuer
     if issuer is None:
@@ -414,7 +414,7 @@ def authority(plan: Plan) -> list[Fact]:
 
 
 def lacking(plan: Plan) -> list[Fact]:
-    """Return the fact about the first thing that a run over a network lacks, or an empty list if
-    the plan is complete.
+    """Return a list with the fact about the first thing that a run over a network lacks. The list
+    is empty if the plan is complete.
     """
     return [Fact.of("lacking", lacking=plan.lacking)] if plan.lacking else []

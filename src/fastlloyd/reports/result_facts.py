@@ -110,7 +110,9 @@ def reliability(result: Result) -> list[Fact | Facts]:
 
 
 def doubted(result: RunResult) -> list[Fact]:
-    """Return a warning about the rounds whose sums cannot come from records, or an empty list."""
+    """Return a list with a warning about the rounds whose sums cannot come from records. The list
+    is empty if there are no such rounds.
+    """
     return [Fact.of("warning", caution=doubt) for doubt in result.doubts]
 
 
@@ -177,8 +179,8 @@ def radius(domain: Domain, radius: FloatArray) -> Fact:
 
 
 def means_beyond(domain: Domain, beyond: FloatArray) -> list[Fact]:
-    """Return the fact about means of records that may be outside the intervals, or an empty list if
-    no mean is.
+    """Return a list with the fact about means of records that may be outside the intervals. The
+    list is empty if no mean is.
 
     domain : domain of the features.
     beyond : `uncertainty.Accuracy.beyond`, float64 (n_clusters, n_features).

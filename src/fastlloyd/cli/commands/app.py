@@ -51,8 +51,8 @@ def app(port: Port = 0, no_browser: NoBrowser = False, ledger: LedgerFile = None
 
 @contextmanager
 def _terminal_as_before() -> Iterator[None]:
-    """Run the block, then let the terminal show what is typed again, even if Ctrl-C ended the block
-    while it asked for a passphrase.
+    """Context manager. After its block, the terminal shows again what is typed, even if Ctrl-C
+    ended the block while it asked for a passphrase.
     """
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield

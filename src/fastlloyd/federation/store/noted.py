@@ -69,7 +69,9 @@ NOTHING: Final = Noted()
 
 
 def checked_purpose(purpose: str | None) -> str:
-    """Return the purpose of a run, "" for None. Raises BudgetError unless it is one short line."""
+    """Return the purpose of a run, or "" if it is None. Raises BudgetError unless it is one short
+    line.
+    """
     if purpose is None:
         return ""
     said = purpose.strip()
