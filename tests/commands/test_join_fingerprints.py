@@ -224,6 +224,6 @@ def test_the_file_lies_beside_the_records_and_is_none_of_them(
 def test_a_file_of_another_kind_is_refused_before_the_records_are_read(site: Site) -> None:
     write_file(Path(FILE_NAME), "age,dose\n1,2\n")
     Path(FILE_NAME).chmod(0o600)
-    refused(site, site.join("a"), "is damaged, or no file of fingerprints")
+    refused(site, site.join("a"), "is damaged, or is not a file of fingerprints")
     with pytest.raises((StateError, Problems)):
         begin(site.plan)

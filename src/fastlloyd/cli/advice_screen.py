@@ -137,7 +137,7 @@ def _show_by_clients(screen: Console, advice: "Advice") -> None:
         columns.append(Column(heading=counted(c, "client"), cells=list(map(_percent, errors))))
     terminal.show(
         screen,
-        f"bar, by the number of clients that may have rows of {advice.question.unit.a}",
+        f"bar, depending on the number of clients that may have rows of {advice.question.unit.a}",
         columns,
     )
 

@@ -204,8 +204,8 @@ class FingerprintFile:
             return from_toml(content.decode("ascii"), Fingerprints, str(self.path))
         except (PlanError, UnicodeDecodeError):
             raise StateError(
-                f"{self.path} is damaged, or no file of fingerprints; bring back its newest copy,"
-                " or move the file away and pass --new-fingerprints",
+                f"{self.path} is damaged, or is not a file of fingerprints; bring back its newest"
+                " copy, or move the file away and pass --new-fingerprints",
                 code=WRONG_FILE,
             ) from None
 

@@ -255,8 +255,8 @@ def open_npz(
         if len(array.shape) != 1:
             raise DataError(
                 f"{path}: array {name!r} has {len(array.shape)} dimensions; expected one matrix"
-                " alone in the file, or arrays of one dimension, one for each column (there are"
-                f" {listing(names)})"
+                " alone in the file, or arrays of one dimension, one for each column (its arrays"
+                f" are {listing(names)})"
             )
         if array.shape != arrays[0].shape:
             raise DataError(

@@ -102,9 +102,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def doubts(self) -> list[str]:
-        """List with a sentence about the rounds whose sums cannot be right, or an empty list.
-
-        The sentence blames no party.
+        """List with a sentence about the rounds whose sums cannot be right. The sentence blames no
+        party. The list is empty if there are no such rounds.
         """
         if not self.doubtful:
             return []

@@ -47,8 +47,8 @@ PositionsFile = Annotated[
     typer.Option(
         help=(
             "With --verify: a file of positions that `fastlloyd ledger positions --out` made at a"
-            " server. It is checked that the audit file contains every event that its owner"
-            " confirmed to that server by signature."
+            " server. Check that the audit file contains every event that its owner confirmed to"
+            " that server by signature."
         ),
         metavar="FILE",
     ),
