@@ -113,9 +113,9 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def right_about_values(self) -> int | None:
-        """Number of right guesses out of 100, on average, rounded up, for another question:
-        somebody knows that a record is in the data, and guesses which of two values the record has.
-        None if `odds` answer this question already.
+        """Number of right guesses out of 100 about one record's values, on average, rounded up.
+        Here somebody knows that a record is in the data, and guesses which of two values the record
+        has. None if `odds` answer this question already.
 
         To replace a record is to remove one and to add one. So mu and epsilon are twice as large
         (Dong, Roth and Su 2022, Theorem 2.14).
