@@ -38,8 +38,8 @@ def run(mechanism: PrivateRun[T], ask: Ask) -> T:
 
 
 def rehearse(mechanism: AnyRun) -> list[Query]:
-    """Return the queries that a run asks. No records are read and no noise is drawn: every answer
-    is taken as zero. The queries show how long answers take.
+    """Return the queries of a run whose answers are all 0, to measure how long real answers
+    take.
     """
     asked: list[Query] = []
 

@@ -222,9 +222,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         return np.asarray(deviations / size * self.domain.units)
 
     def noise_error(self, noise_factor: float = 1.0) -> float:
-        """Return the Euclidean norm of `expected_standard_errors`, divided by the planned
-        radius.
-        """
+        """Return the norm of `expected_standard_errors`, divided by the planned radius."""
         errors = self.expected_standard_errors(noise_factor) / self.domain.units
         return float(np.linalg.norm(errors)) / max(self.planned_radius, 1.0)
 
