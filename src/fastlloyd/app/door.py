@@ -2,8 +2,8 @@
 
 A browser is admitted with a code that works once. The app answers only under one host name and
 port, which no other program on this machine has. Pages of other servers cannot act through the
-browser: a form must come from a page of the app. This keeps out other users of the machine and
-other pages. It cannot keep out programs of the same user, or extensions of the browser.
+browser: a form must come from a page of the app. These rules keep out other users of the machine
+and other pages. They cannot keep out programs of the same user, or extensions of the browser.
 """
 
 import base64

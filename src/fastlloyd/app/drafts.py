@@ -85,7 +85,7 @@ def _text(answers: Answers) -> str:
 
 
 def shown_as(answers: Answers) -> str:
-    """Return a digest of the answers. A form that confirms them contains it."""
+    """Return a digest of the answers. A form that confirms the answers contains this digest."""
     return hashlib.sha256(msgspec.json.encode(answers, order="sorted")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Optional packages of each extra, and the command that installs missing ones.
+"""Optional packages of each extra, and the command that installs missing packages.
 
 An installed package may still fail to import, with an error of any kind. It may be built for
 another NumPy, lack a library, or do something that the system forbids.

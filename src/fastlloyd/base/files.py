@@ -327,7 +327,7 @@ def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
     """Replace the folder `target` by the folder `temporary`, which gets the permissions of
     `target`.
 
-    The old folder is deleted last, and restored if the new one cannot replace it.
+    The old folder is deleted last, and restored if the new folder cannot replace it.
 
     files : names of the files of a result, which are deleted with the old folder.
     """

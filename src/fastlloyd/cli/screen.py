@@ -71,7 +71,7 @@ class OwnersScreen(NamedTuple):
         """Print the number of records with clipped values, and the features with many clipped
         values.
 
-        found : numbers of clipped values.
+        found : exact counts of records and values outside the limits.
         features : names of the features.
         ends : name of the limits in the message, such as "the bounds".
         """

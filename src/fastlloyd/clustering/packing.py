@@ -129,7 +129,7 @@ def _placed_by_compiled_code(
 ) -> bool | None:
     """Place the points as `_placed` does, by compiled code.
 
-    Returns None if `PublicStream.integers` would reject a word and take others. This has a
+    Returns None if `PublicStream.integers` would reject a word and take others. A rejection has a
     probability of at most 1 / 2**31 for each word.
     """
     from fastlloyd.clustering.compiled.packing import place

@@ -110,7 +110,7 @@ def sum_over_spans(
 def work_together(pieces: Iterable[Callable[[], _T]], threads: int) -> list[_T]:
     """Return the results of all pieces, in any order.
 
-    This thread and up to threads - 1 other ones take one piece after the other.
+    This thread and up to `threads` - 1 other threads take one piece after the other.
     """
     job = _Job(pieces)
     try:

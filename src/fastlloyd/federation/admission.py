@@ -80,7 +80,7 @@ def new_run_id(stated: bytes | None, history: Callable[[], History]) -> bytes:
     """Return the id of a run, 16 bytes: the stated id, or a new id if the stated one is None.
 
     history : function that returns the history of the ledger with all its runs. An opened ledger
-        lists only its latest runs, and has earlier ones only as a sum.
+        lists only its latest runs, and has earlier runs only as a sum.
 
     Raises StateError if the ledger has a run with the stated id.
     """
@@ -138,7 +138,7 @@ def check_unit(dataset: DataSet, cost: PlannedCost, *histories: History) -> None
 
 def check_known_unit(dataset: str, unit: str, option: str, *histories: History) -> None:
     """Raise BudgetError if earlier runs or limits on the data set are for persons of known units,
-    and this unit is none of them. Without a known unit, do nothing.
+    and this unit is not among them. Without a known unit, do nothing.
 
     If a mistyped unit were accepted, none of the earlier runs would count for it.
 

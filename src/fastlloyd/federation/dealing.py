@@ -57,7 +57,7 @@ def deal(
     The clients' records are never all in memory: one pass over the file answers a query for all
     clients.
 
-    random_bytes : source of the key. Only tests and studies pass another one.
+    random_bytes : source of the key. Only tests and studies pass another source.
 
     Raises DataError if the records belong to persons, or if there are more records than the plan or
     a client's cap allows. Errors in reading the records pass through.

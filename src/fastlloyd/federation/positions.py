@@ -5,8 +5,8 @@ the last one (head). A server remembers the positions of clients' stores, and th
 carry them to another server. A position states "my store had this head at this length". This
 statement is true in every run and at every server, so the signature covers neither run nor server.
 If a third party shows an old position again, it is still a true statement about an earlier moment.
-A server that knows a later position ignores the old one. Any other server learns that the store has
-at least this length.
+A server that knows a later position ignores the old position. Any other server learns that the
+store has at least this length.
 """
 
 from collections.abc import Iterable, Mapping

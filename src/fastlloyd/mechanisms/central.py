@@ -38,9 +38,7 @@ def run(mechanism: PrivateRun[T], ask: Ask) -> T:
 
 
 def rehearse(mechanism: AnyRun) -> list[Query]:
-    """Return the queries of a run whose answers are all 0, to measure how long real answers
-    take.
-    """
+    """Return the queries of a run whose answers are all 0, to time how long real answers take."""
     asked: list[Query] = []
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:

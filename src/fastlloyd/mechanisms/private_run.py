@@ -193,8 +193,8 @@ class PrivateRun(
 
     @property
     def bears_server_noise(self) -> bool:
-        """Return whether a plan of this run may let the server add the noise. The server then never
-        sees a result.
+        """Return whether a plan of this run may let the server add the noise. It may not if a later
+        plan publishes the result, because the server could then compute exact answers.
         """
         return True
 

@@ -166,9 +166,9 @@ def _groups(
     """Return the groups of the clearest split, each as the indices of its places (`NoisyVotes`), or
     one group if no split is clear.
 
-    Splits into 2 to `n_tried` groups are tried. Returns None if the votes do not decide. This is so
-    if there are too few places, or if `n_tried` groups have the largest silhouette, because more
-    groups may have a larger one.
+    Splits into 2 to `n_tried` groups are tried. Returns None if the votes do not decide. They do
+    not if there are too few places, or if `n_tried` groups have the largest silhouette, because
+    more groups may have a larger silhouette.
 
     which : indices of the places to split.
     """

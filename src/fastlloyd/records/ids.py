@@ -1,7 +1,7 @@
 """Ids, which say to which person each record of a block belongs.
 
 An id is a text: the cell of a text file, or an integer in decimal. So 7 is the same person in every
-format, and "007" is another one. A missing id is an empty text, or a word for a missing value
+format, and "007" is another person. A missing id is an empty text, or a word for a missing value
 (`is_missing`). It is refused, because records of an unknown person cannot be protected together. No
 repr and no message shows an id.
 """

@@ -3,7 +3,7 @@ give different values, the file is refused.
 
 A reading fits if every line has the same number of cells, two or more, and every chosen cell is a
 number or missing. A reading fits a file if it fits each line, given the first line. So one more
-record can only make a reading fail, never make another one fit. If a file is accepted with and
+record can only make a reading fail, never make another reading fit. If a file is accepted with and
 without some record, all other records are read in the same way. A record decides only whether the
 file is refused. If readings with a decimal point and with a decimal comma both fit, no chosen cell
 has a decimal mark, so both give the same values. Readings with different separators are never both

@@ -193,8 +193,8 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     needed_records : smallest number of records with two digits, up to 990 billion, whose verdict at
         epsilon 1 is `clear`, or None.
     wanted : smallest epsilon for the wanted error bars, or None if no error bars were given.
-    by_clients : error bars at each epsilon, by the number of clients that may have rows of one
-        person. Empty unless a federated run protects persons.
+    by_clients : dict from the number of clients that may have rows of one person to the error bars
+        at each epsilon. Empty unless a federated run protects persons.
     """
 
     question: PlannedRun
@@ -387,8 +387,8 @@ def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[Fo
 
 
 def by_clients(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[float]]:
-    """Return the error bars at these epsilons, by the number of clients that may have rows of one
-    person.
+    """Return a dict from the number of clients that may have rows of one person to the error bars
+    at these epsilons.
 
     The numbers are 1, 2, all clients, and the number in `question`, ascending. The dict is empty
     unless a federated run protects persons.

@@ -1,5 +1,5 @@
 """Coalitions: groups of parties that pool what they see. The guarantee holds against small
-coalitions. Against larger ones, the same noise gives a larger epsilon.
+coalitions. Against larger coalitions, the same noise gives a larger epsilon.
 
 Let mu be the parameter of the run, and h the number of shares of noise that the guarantee counts
 on. Against a party that knows all shares of noise in a sum except u of them, the parameter is mu

@@ -22,7 +22,7 @@ afterwards is covered, too.
 
 - A centre is *higher* or *lower* if the interval of its contrast excludes 0.
 - It is *the highest* or *the lowest* if, in addition, its interval is beyond the intervals of all
-  other centres. This is stated only if all clusters are settled, and there are more than two.
+  other centres. An extreme is stated only if all clusters are settled, and there are more than two.
 - A cluster is described by at most `MOST` features. They are ranked by the distance of the interval
   of the contrast from 0. The unit is the spread of the settled clusters beyond noise (at least a
   hundredth of half the range between the bounds). A feature below `LEAST_SHARE` of the first is

@@ -47,8 +47,8 @@ def group_size(centroids: IntArray, limits: IntArray) -> float:
     """Return the group size L for records x with |x_j| <= limits[j].
 
     L is the largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53 for every centroid c. This
-    bounds all keys, and all sums from which they are computed. L is at most the number of
-    centroids, rounded up to a power of two. If `limits` is empty, only (|x| + |c|)^2 < 2**53 is
+    inequality bounds all keys, and all sums from which they are computed. L is at most the number
+    of centroids, rounded up to a power of two. If `limits` is empty, only (|x| + |c|)^2 < 2**53 is
     known, and L is 1.
 
     limits : bounds of the coordinates, int64 (d,) or empty.

@@ -125,7 +125,7 @@ def add_masked(XT: Points, start: int, labels: Labels, totals: IntArray, room: i
     """Add records to totals, with the same result as `add_features`.
 
     Each record is added to the total of its cluster, and 0 to the totals of all other clusters. For
-    few clusters this is faster than `add_features`.
+    few clusters this function is faster than `add_features`.
     """
     d, k, rows = len(XT), len(totals) - 1, min(MASKED_ROWS, room)
     for first in range(0, len(labels), rows):

@@ -177,7 +177,7 @@ def renew(
     positions : positions of clients' stores, as servers export them. The plan keeps its own
         positions unless these are newer.
     masks : kind of masks. If it changes, each timeout that was the default of the old masks becomes
-        the default of the new ones.
+        the default of the new masks.
     host : name of the client on whose machine the server runs, or "" for none.
 
     Raises PlanError if the plan is for a simulation, a name is unknown or repeated, or the

@@ -46,7 +46,7 @@ class ClientPhase(Protocol):
         ...
 
     def is_early(self, message: Message) -> bool:
-        """Return whether this message shows that an earlier one was lost."""
+        """Return whether this message shows that an earlier message was lost."""
         ...
 
     def keep(self) -> list[Keep]:

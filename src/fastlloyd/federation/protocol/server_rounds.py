@@ -39,7 +39,7 @@ class ServerRounds:
     uploads : upload of each client in the open round, by name.
     broadcasts : Broadcast of each closed round.
     included : for each closed round, names of the clients in its sum, in the order of the plan.
-    parameters : Parameters of each round that has any, by the number of the round.
+    parameters : Parameters of each round that has any, as a dict from the number of the round.
     turn : number of clients in the last sum that were asked for parameters and did not answer.
     """
 
@@ -237,10 +237,10 @@ class ServerRounds:
     def _settle(self, sender: str, proposal: Proposal) -> list[Step]:
         """Store the first parameters from a client that was asked, and relay them to all clients.
 
-        A client that proposes other parameters later is sent the stored ones. Parameters from a
-        client that was not asked are ignored, otherwise the fastest client would choose them. After
-        a restart the server asks the clients again, one after the other. A client that has answered
-        before sends the same parameters again.
+        A client that proposes other parameters later is sent the stored parameters. Parameters from
+        a client that was not asked are ignored, otherwise the fastest client would choose them.
+        After a restart the server asks the clients again, one after the other. A client that has
+        answered before sends the same parameters again.
         """
         if proposal.round in self.parameters:
             return [Send(sender, self.parameters[proposal.round])]

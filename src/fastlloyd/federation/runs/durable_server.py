@@ -126,8 +126,8 @@ class DurableServer(DurableParty[ServerSession]):
         return []
 
     def away(self, name: str) -> list[Send | Finish]:
-        """Remember that client `name` has not been connected for a while. This is only in memory:
-        after a restart the transport reports it again.
+        """Remember that client `name` has not been connected for a while. The absence is remembered
+        only in memory: after a restart the transport reports it again.
         """
         self._check_footing()
         return self._commit(self._session.away(name))

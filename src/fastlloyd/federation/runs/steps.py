@@ -62,8 +62,8 @@ class StepTimer:
         return allowed - (self._clock() - self._since)
 
     def begin_again(self, why: Again) -> None:
-        """Start the time of the current step again. For each reason this is done only a few times,
-        so every step ends.
+        """Start the time of the current step again. For each reason the time starts again only a
+        few times, so every step ends.
         """
         if self._begun_again[why] < MAX_BEGUN_AGAIN:
             self._since = self._clock()

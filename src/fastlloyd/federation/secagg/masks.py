@@ -116,7 +116,7 @@ class MaskContext(RoundContext):
     The client and its nonce distinguish the uploads of the round.
 
     centroids_digest : SHA-256 of the current centroids or parameters, 32 bytes. So clients with
-        different ones fail to unmask.
+        different centroids or parameters fail to unmask.
     """
 
     centroids_digest: bytes

@@ -276,7 +276,7 @@ def _follow_chain(
 def _check_newest(
     connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition
 ) -> None:
-    """Raise StateError if the head file knows more events than the store, or different ones.
+    """Raise StateError if the head file knows more events than the store, or different events.
 
     The store may be one step ahead of the head file, if the process crashed before it wrote the
     head file.

@@ -159,7 +159,7 @@ class Store:
 
     def check_remembered(self, remembered: LogPosition, by: str) -> None:
         """Raise OldStoreError if another party remembers more events of this store than it has, or
-        different ones.
+        different events.
 
         remembered : position that the party remembers. A length of 0 means that it remembers none.
         by : name of the party, for the message.
@@ -227,8 +227,8 @@ class Store:
         messages : encodings of the messages of all `MessageRecorded` in `events`, in their order.
         secrets : secrets to keep until their run ends.
 
-        Raises StateError in two cases. First, if the events are not allowed after the stored ones,
-        if the messages do not belong to the events, or if a run's key is lost. Then nothing
+        Raises StateError in two cases. First, if the events are not allowed after the stored
+        events, if the messages do not belong to the events, or if a run's key is lost. Then nothing
         happens, and the store can still be used. Second, if the disk fails. Then the step is not
         taken, and this object takes no further step.
         """

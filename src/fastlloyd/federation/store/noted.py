@@ -39,8 +39,8 @@ class DataFiles(
     device: Count = 0
 
     def is_unchanged(self, earlier: "DataFiles") -> bool:
-        """Return whether these files and the earlier ones have the same size, time and number. They
-        must also have the same path or, for a single file, the same inode.
+        """Return whether these files and the earlier files have the same size, time and number.
+        They must also have the same path or, for a single file, the same inode.
         """
         if (self.n_files, self.size, self.changed) != (
             earlier.n_files,

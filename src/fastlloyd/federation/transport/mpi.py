@@ -48,7 +48,7 @@ def serve(session: ServerSession, comm: Any) -> ServerResult:
 
     comm : communicator of mpi4py with one rank for the server and one for each client.
 
-    Raises NetworkError if the number of ranks is wrong, or if this is not rank 0.
+    Raises NetworkError if the number of ranks is wrong, or if this process is not rank 0.
     """
     wire = _Wire.of(comm, session.plan, SERVER)
     result = party.serve(session, wire)

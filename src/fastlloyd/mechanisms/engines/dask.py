@@ -100,7 +100,7 @@ class DaskEngine:
     ) -> Iterator[tuple[int, Result] | None]:
         """Yield each result when its worker has finished, as `Engine.map` does.
 
-        If a worker dies, another one computes its pieces again.
+        If a worker dies, another worker computes its pieces again.
         """
         futures = self._submitted(function, pieces)
         numbers = {future.key: number for number, future in enumerate(futures)}
@@ -123,7 +123,7 @@ class DaskEngine:
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
         """Keep results at the workers, as `Engine.keep` does.
 
-        If a worker dies, another one computes the lost results again.
+        If a worker dies, another worker computes the lost results again.
         """
         return self._submitted(function, pieces)
 

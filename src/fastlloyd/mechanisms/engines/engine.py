@@ -28,7 +28,7 @@ class Engine(Protocol):
 
         None is yielded if no result arrived for a while, so that the caller may give up. The
         function is a callable made of plain data, and raises no error. If a worker dies, another
-        one may call the function again for the same piece. Only one result of each piece is
+        worker may call the function again for the same piece. Only one result of each piece is
         yielded.
 
         Raises EngineError if a worker is lost and no other can replace it, or if a piece cannot be

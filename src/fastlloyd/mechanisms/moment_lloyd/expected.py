@@ -88,9 +88,9 @@ def crowding(n_clusters: int) -> float:
 def signal(m: MomentFields) -> float:
     """Return the number of records of a typical cluster, times mu of the clustering.
 
-    This is the mu of one record added or removed. If persons are protected, it is the mu of one
-    person at one client, because the noise must be compared with it. The mu of a person at c
-    clients is c times as large.
+    That mu is for one record added or removed. If persons are protected, it is the mu of one person
+    at one client, because the noise must be compared with it. The mu of a person at c clients is c
+    times as large.
     """
     costs = [
         m.accountant_of(round, NeighboringRelation.ADD_OR_REMOVE_ONE).mu_squared

@@ -130,7 +130,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     # some kinds need more where there are directions
     def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002
-        """Return the names of the state's fields that this round or a later one uses."""
+        """Return the names of the state's fields that this round or a later round uses."""
         return {"number", "centre"}
 
     def clips_at(self, m: MomentFields, state: State) -> int:
