@@ -23,7 +23,8 @@ class Errand(NamedTuple):
     kind : word for the errand, by which its page knows it.
     state : ASKING, WORKING or OVER.
     fault : sentence that says why the errand failed, or "".
-    found : value that the work returned, or None.
+    found : value that the work returned, or None. If the work failed, this is the value of the
+        errand before, which was of another kind.
     """
 
     kind: str
@@ -76,22 +77,26 @@ class Errands:
                 raise StateError(
                     "the terminal still asks for another passphrase; answer there, or press Enter"
                 )
+            # what another errand found stays true if this one fails
+            kept = found.found if found is not None and found.kind != kind else None
             self._all[name] = Errand(kind, ASKING if questions else WORKING)
         threading.Thread(
-            target=self._run, args=(name, kind, work, tuple(questions)), daemon=True
+            target=self._run, args=(name, kind, work, tuple(questions), kept), daemon=True
         ).start()
 
-    def _run(self, name: str, kind: str, work: Work, questions: tuple[str, ...]) -> None:
+    def _run(
+        self, name: str, kind: str, work: Work, questions: tuple[str, ...], kept: object
+    ) -> None:
         try:
             secret = self._asked(questions) if questions else None
             self._all[name] = Errand(kind, WORKING)
             self._all[name] = Errand(kind, OVER, found=work(secret))
         except FastLloydError as error:
-            self._all[name] = Errand(kind, OVER, f"{error}.")
+            self._all[name] = Errand(kind, OVER, f"{error}.", kept)
         # the last resort: whatever it is, its message may hold private values
         except Exception as error:  # noqa: BLE001
             said = f"It failed with an unexpected {type(error).__name__}; please report it."
-            self._all[name] = Errand(kind, OVER, said)
+            self._all[name] = Errand(kind, OVER, said, kept)
 
     def _asked(self, questions: tuple[str, ...]) -> str:
         ask, began = self.ask, time.monotonic()

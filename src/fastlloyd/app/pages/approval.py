@@ -93,7 +93,7 @@ async def take(site: Site, request: Request) -> Response:
     if not given["by"]:
         faults.append(FieldFault("by", "Write who approved it."))
     try:
-        date.fromisoformat(given["on"])
+        given["on"] = date.fromisoformat(given["on"]).isoformat()
     except ValueError:
         said = "Write the day with year, month and day in this order, such as 2026-05-31."
         faults.append(FieldFault("on", said))

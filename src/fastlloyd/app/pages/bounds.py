@@ -28,7 +28,7 @@ from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
 _ENDS = {"lower": "smallest", "upper": "largest"}
 _GAPS = (
     ("refuse", "refuses the whole file"),
-    ("middle", "counts as the middle of the bounds"),
+    ("middle", "takes the bounds' middle"),
     ("drop", "leaves the record out"),
 )
 _UNANSWERED = (("", "choose ..."), *_GAPS[::-1])
@@ -152,7 +152,7 @@ def _column(
     )
     more = list[Markup]()
     if each.kind in NUMBERS:
-        scales = ("", "the numbers"), ("log", "their logarithms: 1 to 2 is as far as 10 to 20")
+        scales = ("", "the numbers"), ("log", "ratios: 1 to 2 like 10 to 20")
         value = given.get(f"scale{at}", "")
         more.append(select_field(f"scale{at}", "Distances are those of ...", scales, value, faults))
     if each.kind is CellKind.LIMIT:

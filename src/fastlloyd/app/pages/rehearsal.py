@@ -69,8 +69,8 @@ async def _page(
     site: Site, name: str, answers: Answers, out: str, faults: tuple[FieldFault, ...] = ()
 ) -> Response:
     is_same = await beside(files_of, answers["path"]) == _files(answers)
-    errand = site.errands.of(name, REHEARSAL)
-    found = errand.found if errand is not None and errand.found is not None else None
+    errand = site.errands.of(name)
+    found = None if errand is None else errand.found
     is_ready = found is not None and found["shown"] == shown_as(answers)
     unit = plan_of(answers["plan"]).mechanism.unit
     again = h(
@@ -104,7 +104,7 @@ async def _page(
             "To correct a cell, change it in the file and save it. Then go back to the records, and"
             " look at the file again. Only the person who invited you can change the plan.",
         )
-        if faults and not is_ready
+        if errand is not None and errand.kind == REHEARSAL and errand.fault
         else None,
         _findings(found["ready"], unit) if is_ready and found is not None else None,
         again,
@@ -320,7 +320,7 @@ async def take(site: Site, request: Request) -> Response:
         door_of(request).ask_for_code()
         return start.ask_again(f"/study/{name}/rehearsal")
     out = form_.path("out")
-    errand = site.errands.of(name, REHEARSAL)
+    errand = site.errands.of(name)
     found = None if errand is None else errand.found
     if found is None or not found["shown"] == form_.text("shown") == shown_as(answers):
         said = "Rehearse with these answers before you take part."
@@ -335,7 +335,6 @@ async def take(site: Site, request: Request) -> Response:
         if not questions:
             await beside(_begin, site, file, None)
             return go(f"/runs/{file.run_id}")
-        site.errands.forget(name)
         site.errands.begin(name, START, lambda secret: _begin(site, file, secret), questions)
     except FastLloydError as error:
         fault = FieldFault("", sentence_of(error))
@@ -351,13 +350,12 @@ def _begun(site: Site, answers: Answers) -> str | None:
     return run_id
 
 
-def _begin(site: Site, file: JoinFile, secret: str | None) -> str:
-    """Start the run of a request. Return its id."""
+def _begin(site: Site, file: JoinFile, secret: str | None) -> None:
+    """Start the run of a request."""
     try:
         site.runs.start(file, secret)
     except OSError as error:
         raise StateError(f"it was not started ({error.strerror})") from None
-    return file.run_id
 
 
 def questions_of(key: str) -> tuple[str, ...]:

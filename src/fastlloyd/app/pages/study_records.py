@@ -155,7 +155,8 @@ def _column(
         there = "in your file" if each.key in every else "missing in your file"
         return h("p", h("b", each.key), f", {each.label}: {there}.", id=f"column{at}")
     value = names.get(each.key) or (each.key if each.key in every else "")
-    label = f"{each.key}, {each.label}" if each.label else each.key
+    is_named = each.label.lower().startswith(each.key.lower())
+    label = each.label if is_named else f"{each.key}, {each.label}".removesuffix(", ")
     options = [_UNCHOSEN, *((column, column) for column in every)]
     return select_field(f"column{at}", label, options, value, faults)
 

@@ -59,8 +59,9 @@ def heard(live: Live) -> tuple[str, str]:
     if sight.n_awaited:
         said.append(f"Waiting for {sight.n_awaited} of {sight.n_clients} organisations.")
     if sight.seconds_left is not None:
-        left = ago(sight.seconds_left).removesuffix(" ago")
-        said.append(f"This machine gives up if nothing comes in {left}.")
+        hours, minutes = round(sight.seconds_left / 3600), round(sight.seconds_left / 60)
+        left = f"{hours} hours" if hours > 1 else f"{minutes} min"
+        said.append(f"This machine gives up if nothing comes within {left}.")
     if sight.n_clients:
         said.append(f"Sent {sight.sent:,} bytes, received {sight.received:,} bytes.")
     return f"{sight.step[:1].upper()}{sight.step[1:]}.", " ".join(said)

@@ -29,7 +29,9 @@ def parties(run: RunView) -> list[Child]:
         ("term_run", federated["run_id"]),
         ("term_plan", in_groups(federated["plan_digest"])),
         ("term_masks", federated["masks"]),
-        ("term_unconfirmed", unconfirmed or said("all_confirmed")),
+        ("term_unconfirmed", unconfirmed)
+        if unconfirmed
+        else ("term_confirmed", said("all_confirmed")),
     ]
     coalitions = [
         element(
