@@ -39,6 +39,7 @@ from fastlloyd.app.pages import (
     run,
     start,
     study_records,
+    study_run,
     waiting,
 )
 from fastlloyd.app.site import Site
@@ -94,6 +95,7 @@ _POST: Final[dict[str, Answer]] = {
     "/runs/{name}/remove": start.remove_run,
     "/runs/{name}/go-on": run.go_on,
     "/runs/{name}/stop": run.stop,
+    "/runs/{name}/give-up": study_run.give_up,
     "/ledger": ledger.take,
     "/study": identity.begin,
     "/study/{name}/identity": identity.take,

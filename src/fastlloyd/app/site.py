@@ -1,6 +1,9 @@
 """State that the pages of the app share."""
 
 import asyncio
+import os
+import subprocess  # nosec B404 - runs this very program
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +20,12 @@ from fastlloyd.app.errands import Errands
 from fastlloyd.app.frame import GROUPS, Flow, steps_of
 from fastlloyd.app.studies import is_same_study, plan_of
 from fastlloyd.base.markup import Markup
-from fastlloyd.federation.holder import HoldersLedger, place
+from fastlloyd.federation.holder import VARIABLE, HoldersLedger, place
 from fastlloyd.federation.ledger import Account, accounts
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store.history import History
 
+_SECONDS = 120
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -54,6 +58,23 @@ class Site:
     def accounts(self) -> list[Account]:
         """Accounts of the ledger. Raises StateError if it cannot be read."""
         return accounts(self.history)
+
+    def command(self, *arguments: str) -> str:
+        """Run a command of fastlloyd on the ledger. Return the sentence of its fault, or ""."""
+        # this very program, with arguments made here
+        done = subprocess.run(  # noqa: S603  # nosec B603
+            [sys.executable, "-P", "-m", "fastlloyd", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, VARIABLE: str(place(self.ledger))},
+            timeout=_SECONDS,
+            check=False,
+            text=True,
+        )
+        lines = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+        if done.returncode and not lines:
+            return "This did not work; use the command below to see why."
+        return " ".join(f"{line.removeprefix('Error: ')}." for line in lines)
 
     def accepted(self, plan: Plan, name: str) -> tuple[Plan, str] | None:
         """Return the plan of the same study that was accepted last and the day of its approval, or

@@ -1,9 +1,6 @@
 """Ledger of the owner: what was spent on each data set, what is left, and the runs."""
 
 import math
-import os
-import subprocess  # nosec B404 - runs this very program
-import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,14 +15,13 @@ from fastlloyd.app.site import Site, beside
 from fastlloyd.base.markup import Markup
 from fastlloyd.base.names import same
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
-from fastlloyd.federation.holder import VARIABLE, HoldersLedger, place
+from fastlloyd.federation.holder import HoldersLedger, place
 from fastlloyd.federation.ledger import Account, accounts, finite, known_datasets
 from fastlloyd.federation.store.durable import read
 from fastlloyd.federation.store.events import Reservation
 from fastlloyd.reports.accounts import down, meaning
 
 _YEARS = 5
-_SECONDS = 120
 _WRONG = {
     "epsilon": "Write a number above 0, such as 3.",
     "delta": "Write a number above 0 and below 1, such as 1e-6.",
@@ -165,20 +161,7 @@ def _limit(site: Site, given: dict[str, Any], *, is_new: bool) -> str:
     command = ["ledger", "limit", "--dataset", given["dataset"], "--epsilon", given["epsilon"]]
     command += ["--delta", given["delta"], *(["--new"] if is_new else [])]
     command += ["--unit", given["unit"]] if given["unit"] else []
-    # this very program, with arguments made here
-    done = subprocess.run(  # noqa: S603  # nosec B603
-        [sys.executable, "-P", "-m", "fastlloyd", *command],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={**os.environ, VARIABLE: str(place(site.ledger))},
-        timeout=_SECONDS,
-        check=False,
-        text=True,
-    )
-    lines = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
-    if done.returncode and not lines:
-        return "The limit could not be set; use the command below to see why."
-    return " ".join(f"{line.removeprefix('Error: ')}." for line in lines)
+    return site.command(*command)
 
 
 def _read(site: Site) -> tuple[list[Account], list[tuple[int, int]]]:

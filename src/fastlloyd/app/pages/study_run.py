@@ -8,11 +8,12 @@ from starlette.responses import Response
 from fastlloyd.app.answers import FieldFault, as_sentence, sentence_of
 from fastlloyd.app.children import RunLook
 from fastlloyd.app.errands import OVER
-from fastlloyd.app.frame import elsewhere, h, page
+from fastlloyd.app.forms import Form
+from fastlloyd.app.frame import box, elsewhere, fault_at, h, page
 from fastlloyd.app.pages.plan import bill
 from fastlloyd.app.pages.waiting import words_of
 from fastlloyd.app.run_state import RunState
-from fastlloyd.app.site import Site, id_of
+from fastlloyd.app.site import Site, beside, go, id_of
 from fastlloyd.app.studies import StudyLook, plan_of
 from fastlloyd.app.watching import answer, followed
 from fastlloyd.base.markup import Child, Markup
@@ -25,6 +26,7 @@ from fastlloyd.reports.facts import duration
 from fastlloyd.reports.status import ago, utc
 
 GO_ON = "go-on"
+_SURE = "sure"
 _SAID = {
     RunState.PAUSED: "This machine has stopped taking part. Nothing is lost: the study goes on from"
     " here when you press Go on.",
@@ -157,8 +159,14 @@ def _notes(look: RunLook) -> list[Markup]:
     return [h("p", as_sentence(note), class_="note") for note in look.notes[-3:]]
 
 
-def _same(look: RunLook) -> Markup:
-    return elsewhere(f"fastlloyd status {getattr(look.file, 'key', 'NAME.identity.toml')} --watch")
+def _same(look: RunLook) -> Markup | None:
+    if not isinstance(look.file, JoinFile):
+        return None
+    lines = [f"fastlloyd status {look.file.key} --watch"]
+    if look.state is RunState.PAUSED:
+        run_id = plan_of(look.file.plan).run_id
+        lines.append(f"fastlloyd ledger release {look.file.store} --run {run_id}")
+    return elsewhere("\n".join(lines))
 
 
 def _ended(
@@ -188,6 +196,7 @@ def _ended(
         _patience(look) if look.state is RunState.PAUSED else None,
         _given_back(site, look, study),
         _ways_on(name, look),
+        _giving_up(name, faults) if look.state is RunState.PAUSED else None,
         _same(look),
         faults=faults,
     )
@@ -235,18 +244,51 @@ def _ways_on(name: str, look: RunLook) -> list[Child]:
 
 
 def _patience(look: RunLook) -> Markup | None:
-    """Return the time that the others wait, and the command that gives the run up."""
+    """Return the time that the others wait."""
     if not isinstance(look.file, JoinFile):
         return None
-    plan = plan_of(look.file.plan)
+    waits = duration(plan_of(look.file.plan).timeouts.round)
+    return h("p", f"The plan lets the others wait {waits} for the answer of a round.")
+
+
+def _giving_up(name: str, faults: tuple[FieldFault, ...]) -> Markup:
+    """Return the form that ends this machine's part in a run for good."""
     return h(
-        "p",
-        "The plan lets the others wait ",
-        duration(plan.timeouts.round),
-        " for the answer of a round. To give the run up, so that what was not charged becomes free:"
-        " ",
-        h("code", f"fastlloyd ledger release {look.file.store} --run {plan.run_id}"),
+        "details",
+        h("summary", "Give the run up"),
+        h(
+            "form",
+            h(
+                "p",
+                "This machine then sends nothing more in this run and gets no result. The rounds"
+                " that were charged stay spent; the others are given back. Tell the person who"
+                " invited you.",
+            ),
+            fault_at(_SURE, faults),
+            box(_SURE, "Give this run up for good."),
+            h("div", h("button", "Give the run up", class_="second"), class_="acts"),
+            method="post",
+            action=f"/runs/{name}/give-up",
+        ),
+        open=True if faults else None,
     )
+
+
+async def give_up(site: Site, request: Request) -> Response:
+    """End this machine's part in a study that has stopped. What was not charged is given back."""
+    name, given = id_of(request), await Form.of(request)
+    look = await beside(site.runs.look, name)
+    file, study = look.file, look.study
+    if not isinstance(file, JoinFile) or study is None or look.state is not RunState.PAUSED:
+        return go(f"/runs/{name}")
+    fault = FieldFault(_SURE, "Tick the box to give the run up.")
+    if given.text(_SURE):
+        run_id = plan_of(file.plan).run_id
+        said = await beside(site.command, "ledger", "release", str(file.store), "--run", run_id)
+        if not said:
+            return go(f"/runs/{name}")
+        fault = FieldFault("", said)
+    return _ended(site, name, look, study, (fault,))
 
 
 def _given_back(site: Site, look: RunLook, study: StudyLook) -> Markup | None:

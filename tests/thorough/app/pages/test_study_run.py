@@ -517,3 +517,22 @@ def test_a_warning_before_the_connection_is_no_reason_of_a_later_end(
         (folder / "stderr").write_text(log)
         (folder / "stderr").chmod(0o600)
         assert list(guest.site.runs.look(file.run_id).faults) == faults
+
+
+def test_a_run_that_is_given_up_gives_back_what_was_not_charged(guest: Guest, site: Site) -> None:
+    at, page = rehearsed(guest, site)
+    name = run_of(site)
+    guest.post(f"{at}/start", **shown(page))
+    store = site.folder / "a.store"
+    until(lambda: store.exists() and guest.site.runs.look(name).pid)
+    guest.post(f"/runs/{name}/give-up", sure="yes")  # while it is under way
+    assert state(guest, site) is RunState.RUNNING
+    until(lambda: HoldersLedger(guest.site.ledger or Path()).history().runs)
+    guest.post(f"/runs/{name}/stop")
+    until(lambda: state(guest, site) is RunState.PAUSED)
+    assert "sure" in guest.post(f"/runs/{name}/give-up").faults
+    assert guest.post(f"/runs/{name}/give-up", sure="yes").status == 303
+    assert state(guest, site) is RunState.NOT_SPENT
+    (run,) = HoldersLedger(guest.site.ledger or Path()).history().runs.values()
+    assert run.ended is not None
+    assert not run.counted
