@@ -97,8 +97,8 @@ def door_of(request: Request) -> Door:
 
 
 async def beside(call: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
-    """Call a function that takes long in a thread, so that other requests are answered meanwhile.
-    Return its value.
+    """Call a slow function in a thread, so that other requests are answered meanwhile. Return its
+    value.
     """
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(None, partial(call, *args, **named))

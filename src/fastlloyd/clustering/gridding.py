@@ -22,7 +22,7 @@ def compiled_grid(
     Returns False if no code is compiled for such a table, or if a value is not finite.
 
     table : records (n, n_features).
-    frame : numbers of `grid_column` for each feature.
+    frame : for each feature the five numbers that `grid_column` takes as `frame`.
     grid : output, the points.
     marks : output, the marks of values outside the bounds.
     """

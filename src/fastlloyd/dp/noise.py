@@ -2,12 +2,12 @@
 
 There are two laws:
 
-- Rounded Gaussian: floor(scale * Z + 1/2), with Z exactly standard normal. The hidden values are
-  integers, and n + floor(y + 1/2) = floor(n + y + 1/2). So the release is a function of n + scale *
-  Z, and costs no more than the Gaussian mechanism. Truncation, or rounding half to even, has no
-  such identity and leaks.
+- Rounded Gaussian: floor(scale * Z + 1/2), with Z exactly standard normal. The values to which
+  noise is added are integers, and n + floor(y + 1/2) = floor(n + y + 1/2). So the release is a
+  function of n + scale * Z, and costs no more than the Gaussian mechanism. Truncation, or rounding
+  half to even, has no such identity and leaks.
 - Two-sided geometric: P(x) proportional to exp(-|x| / scale) on the integers, the discrete Laplace
-  law. A change of the hidden value by one changes every probability by a factor of at most exp(1 /
+  law. A change of such a value by one changes every probability by a factor of at most exp(1 /
   scale).
 
 Both laws invert a distribution function F at a uniform number u. The result is the smallest integer

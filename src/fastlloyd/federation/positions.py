@@ -115,7 +115,7 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     clients: tuple[KnownStoreOf, ...]
 
     def to_toml(self) -> str:
-        """Return the text of the file."""
+        """Return the text of the file `positions.toml`."""
         return to_toml(self, f"{HEADING[2:]}\n{_TEXT}")
 
     @classmethod

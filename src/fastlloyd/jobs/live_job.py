@@ -37,7 +37,7 @@ class LiveJob:
         self._writer: threading.Thread | None = None
 
     def close(self) -> None:
-        """Remove the file."""
+        """Remove the file of progress."""
         self._over.set()
         if self._writer is not None:
             self._writer.join()

@@ -31,7 +31,7 @@ class Contribution:
 
     n : number of records, or of persons if the plan protects persons.
     dropped : number of records that are left out because of missing cells.
-    clipped : numbers of rows, and of values outside the bounds.
+    clipped : exact counts (`Clipped`) of records and values outside the bounds.
     filled : number of values of each feature that the recipe puts in place of missing values. It is
         None if they were not counted: an engine reads the records, or they can be read only once.
     """

@@ -193,9 +193,10 @@ def _differs(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _ranks(begins: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Return the position of each element in its run, from 0, and the length of its run.
+    """Return the position of each element in its group, from 0, and the size of its group. A group
+    consists of adjacent elements.
 
-    begins : whether a run begins at the element.
+    begins : whether a group begins at the element.
     """
     starts = np.flatnonzero(begins)
     lengths = np.diff(np.append(starts, len(begins)))

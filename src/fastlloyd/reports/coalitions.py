@@ -46,7 +46,7 @@ def _behind_a_group_key(plan: Plan) -> list[Row]:
     Let M be the number of clients, D the number of dropouts, and u = M - D - s. If s clients pool
     what they see, u shares of noise are unknown to them. This multiplies mu by sqrt(h / u). The
     server together with any client can read every upload, which is protected by only one share.
-    Their mu is mu sqrt(h).
+    Against these two, the parameter is mu sqrt(h).
     """
     mu_squared, h = plan.mechanism.accountant().mu_squared, plan.n_shares
 
