@@ -1,7 +1,7 @@
 """Nearest centroid of every record: bytes propose centroids, and integers decide among them.
 
-The copy of a record or centroid in bytes differs from it by a known length. By the inequality of
-Cauchy and Schwarz, products of copies show which centroids cannot be the nearest
+The copy of a record or centroid in bytes differs from it by a vector of known norm. By the
+inequality of Cauchy and Schwarz, products of copies show which centroids cannot be the nearest
 (docs/proofs/eight-bits.md). If several centroids are left, their exact distances are compared. So
 labels are those of exact arithmetic (ties: lowest index).
 

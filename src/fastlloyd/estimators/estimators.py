@@ -77,7 +77,7 @@ class FastLloyd(Estimator):
         Secret that the guarantee hides about one record. "add_or_remove_one" hides whether the
         record is in the data, "replace_one" hides its values.
     n_iter : int, default=None
-        Number of iterations. None lets the error analysis choose 2 to 7.
+        Number of iterations. None lets the paper's error analysis choose a number from 2 to 7.
     initialization : {"bisection", "halving"}, default=None
         Search method for the radius of the sphere packing that places the initial centroids. None
         takes the method of the preset.
@@ -167,9 +167,9 @@ class FastLloyd(Estimator):
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. It is public.
     clearest_split_ : None
-        Always None. Only `MomentLloyd` can find it.
+        Always None. Only `MomentLloyd` can find this split.
     finer_split_ : None
-        Always None. Only `MomentLloyd` can find it.
+        Always None. Only `MomentLloyd` can find this split.
     privacy_spent_ : dict
         Privacy statement of this fit, for programs. Its repr shows one line of it. It is computed
         when it is first read, or when the model is saved or copied. The entry "private" is False if

@@ -28,7 +28,10 @@ _OF_FILE = ("names", "id", "words", "files", "columns", "layout", "doubts")
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """Column that a plan asks for. label : words about it."""
+    """Column that a plan asks for.
+
+    label : name of the column for people.
+    """
 
     key: str
     label: str
@@ -95,7 +98,7 @@ def _columns(
     given: dict[str, Any],
     faults: tuple[FieldFault, ...],
 ) -> Markup:
-    """Return the form that says which column is which."""
+    """Return the form in which the user chooses the file's column for each feature of the plan."""
     every = [each.name for each in columns(answers)]
     names, persons = given.get("names", {}), plan.mechanism.persons
     has_recipe = plan.mechanism.domain.recipe is not None
