@@ -265,7 +265,7 @@ def test_a_killed_app_and_a_closed_browser_lose_nothing_and_spend_once(
     with running(tmp_path) as app:
         visit = Visit(browser, app)
         enter(visit.page, app)
-        visit.page.click("ul a:has-text('patients.csv')")  # the draft is still there
+        visit.page.click("td a:has-text('patients.csv')")  # the draft is still there
         visit.page.wait_for_selector("text=Spend it?")
         visit.page.click("button:has-text('Spend epsilon 1 and start')")
         visit.page.wait_for_selector("text=under way")

@@ -315,6 +315,10 @@ def test_labels_are_for_their_owner_alone_and_never_in_the_result(guest: Guest) 
     target = guest.site.results / "labels.csv"
     assert "NOT private" in guest.post(f"{run}/labels", target=str(target)).text
     assert target.stat().st_mode & 0o077 == 0
+    target.write_text("mine")
+    again = guest.post(f"{run}/labels", target=str(target))
+    assert again.faults.keys() == {"target"}
+    assert target.read_text() == "mine"
 
 
 def test_a_limit_is_set_before_the_first_run_and_by_no_look_at_the_page(guest: Guest) -> None:
