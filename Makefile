@@ -20,7 +20,7 @@ PAIRS ?= 100000
 VECTORS ?= 30000000
 COMPARISONS ?= 10000000000
 
-VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/fastlloyd/_version.py)
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/fastlloyd/base/version.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pages docs docs-zip test-docs quick compatibility lowest lint audit campaign notebook lock clean supply-chain packages test-packages bundle parts
@@ -62,7 +62,8 @@ test-pages: $(READY)  ## pages in a real browser: needs Chromium, Firefox and np
 	@npm ci --silent --prefix tests/pages || echo "npm has not installed axe-core: its checks of accessibility are skipped"
 	$(BIN)/python -m pytest -n 0 -m pages tests/pages --ignore=tests/pages/test_site.py
 
-docs: $(READY)  ## the documentation site in build/docs, from docs/, notebooks and docstrings: open build/docs/index.html
+docs: $(READY)  ## the documentation site in build/docs/VERSION, from docs/, notebooks and docstrings: open build/docs/index.html
+	@test -n "$(VERSION)" || { echo "the version was not found"; exit 1; }
 	rm -rf build/docs build/doctrees
 	$(BIN)/python docs/site/assemble.py build/pages
 	$(BIN)/python -m sphinx -W --keep-going -n -q -c docs/site -d build/doctrees build/pages build/docs/$(VERSION)

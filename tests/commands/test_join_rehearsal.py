@@ -62,6 +62,13 @@ def test_a_rehearsal_opens_no_socket_and_no_process_and_writes_no_file(site: Sit
     assert (ledger.read_bytes() if ledger.exists() else None) == had
 
 
+def test_what_a_run_would_refuse_is_refused_by_a_rehearsal_too(site: Site) -> None:
+    for more in ((), ("--dry-run",)):
+        refused(site, site.join("a", "--store", "no/a.store", *more), "there is no folder no")
+    serve = ["serve", "plan.toml", "--key", "sums.identity.toml", "--store", "no/s.store"]
+    refused(site, serve, "there is no folder no")
+
+
 def test_the_owner_sees_exact_numbers_on_stdout_alone(site: Site) -> None:
     rows = ["age,dose", *["50,1"] * 30, *["200,1"] * 3, "200,9", *[",2"] * 5]
     (site.folder / "a.csv").write_text("\n".join(rows) + "\n")

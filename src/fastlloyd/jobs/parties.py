@@ -8,6 +8,7 @@ from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdenti
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import History, store_path
 from fastlloyd.federation.store.events import Outcome, n_events
+from fastlloyd.federation.store.lock import no_folder
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 
 
@@ -50,11 +51,13 @@ def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> N
 
 
 def check_store_exists(plan: Plan, name: str, store: Path) -> None:
-    """Raise StateError if the plan knows the store of client `name`, but the file does not exist. A
-    new store would not contain the earlier runs.
+    """Raise StateError if the store of client `name` is missing, although the plan knows it, or if
+    it cannot be made because its folder is missing. A new store would not contain the earlier runs.
 
     store : path of the store.
     """
+    if not store.parent.is_dir():
+        raise StateError(no_folder(store))
     known = plan.client(name).store
     if known is not None and not store.exists():
         raise StateError(

@@ -201,7 +201,7 @@ def _secrets(paths: Sequence[Path]) -> Iterator[Finding]:
                 is_sound = False
                 said = f"{path} belongs to another user"
                 yield fault("belongs-to-another", said, f"sudo chown $(id -un) {path}")
-            elif mode & OTHERS and not stat.S_ISLNK(found.st_mode):
+            elif mode & OTHERS and stat.S_ISREG(found.st_mode):
                 is_sound = False
                 said = f"{path} can be read or changed by other users (mode {mode:04o})"
                 yield fault("open-to-others", said, f"chmod 600 {path}")

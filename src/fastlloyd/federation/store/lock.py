@@ -22,6 +22,11 @@ _A_MOMENT: Final = 0.1
 _PAUSE: Final = 0.02  # seconds between two attempts to take the lock
 
 
+def no_folder(path: Path) -> str:
+    """Return the sentence for a store whose folder is not there."""
+    return f"there is no folder {path.parent} for the store {path.name}; make it, or name another"
+
+
 class InUseError(StateError):
     """Error: another process has the lock."""
 
@@ -54,6 +59,8 @@ class Lock:
                 file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600
             )
         except OSError as error:
+            if not file.parent.is_dir():
+                raise StateError(no_folder(path)) from None
             why = whose(file) or "; the folder of a store must be writable"
             fault = (
                 f"{file} cannot be used ({error.strerror})"
