@@ -135,7 +135,7 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
 def read_start(path: Path, max_bytes: int) -> bytes:
     """Return at most `max_bytes` from the beginning of a file. Raises OSError if it cannot be read.
 
-    A pipe without a writer is refused: to open it would wait for one without end.
+    A pipe without a writer is refused, because opening it would wait for a writer without end.
     """
     with open(path, "rb", opener=_without_waiting) as file:
         content = file.read(max_bytes)

@@ -41,7 +41,7 @@ def full_path(said: str, source: str, error: type[FastLloydError]) -> Path:
 def home(error: type[FastLloydError]) -> Path:
     """Return the home folder of this user.
 
-    error : class of the error if there is none, or if its path is not full.
+    error : class of the error if there is no home folder, or if its path is not full.
     """
     said = os.environ.get(_HOME)
     if said is not None and not Path(said).is_absolute():

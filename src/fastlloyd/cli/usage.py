@@ -161,7 +161,7 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
 
 
 def _wrong_use(error: Exception, options: Iterable[Any]) -> str:
-    """Return a sentence about an option that lacks its value, or has one that it does not take.
+    """Return a sentence about an option that lacks its value, or has a value that it does not take.
 
     Returns "" if the error has another cause.
     """

@@ -148,7 +148,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon with which the total is (epsilon, delta)-DP, rounded up. It is infinite
-        if there is none.
+        if no finite epsilon suffices.
 
         This guarantee holds if the number and the sizes of the runs were not chosen from results.
         """

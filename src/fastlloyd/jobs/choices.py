@@ -210,8 +210,8 @@ class ClusteringChoices(GuaranteeChoices):
 
     @property
     def chosen_algorithm(self) -> AnyAlgorithm:
-        """Algorithm that the choices name, with those of its fields replaced that the choices
-        state. Raises PlanError if the name or a field is invalid.
+        """Algorithm that the choices name, after the choices have replaced some of its fields.
+        Raises PlanError if the name or a field is invalid.
         """
         named = preset(self.preset).algorithm if self.algorithm is None else self.algorithm
         return (algorithm(named) if isinstance(named, str) else named).varied(**self.varied)
@@ -243,8 +243,8 @@ class ClusteringChoices(GuaranteeChoices):
 def seed_of(stated: PublicSeed | str | None) -> PublicSeed:
     """Return the public seed for a choice.
 
-    None gives a new seed. A text of 64 hex digits, as in a plan, gives these bytes. An integer or
-    another text is hashed.
+    None gives a new seed. A text of 64 hex digits, as in a plan, gives the bytes that the digits
+    encode. An integer or another text is hashed.
 
     Raises PlanError for an empty text.
     """

@@ -1,5 +1,5 @@
-"""Comparison of a typed digest with that of a plan. A wrong digest is explained: it has a typing
-error, is another number in the plan, or belongs to another plan.
+"""Comparison of a typed digest with the digest of a plan. A wrong digest is explained: it has a
+typing error, is another number in the plan, or belongs to another plan.
 """
 
 import hmac

@@ -51,7 +51,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, m: Mechanism, noise: NoiseDeviation | None = None, factor: float = 1.0) -> Self:
         """Return the forecast of a mechanism, if no client misses a round.
 
-        noise : deviation of the noise in the last round, or None for that of the central model.
+        noise : deviation of the noise in the last round, or None for the deviation in the central
+            model.
         factor : scale of the noise, divided by the scale that the guarantee needs.
         """
         noise = noise_deviation(m) if noise is None else noise

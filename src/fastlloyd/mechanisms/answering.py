@@ -150,10 +150,11 @@ class SharedRecords:
     """Rows of persons in memory, with the interface of `AllRecords`. Each person has the same
     number of shares, divided among the person's rows (`persons.py`).
 
-    In an answer, each row counts once for each of its shares. Rows with the same number of shares
-    form a group. A query is answered for each group, and the answer is multiplied by the group's
-    number of shares. The result has the same integers as an answer row by row. If shares are spread
-    evenly over a person's rows, there are at most about 2**(share_bits / 2 + 1) groups.
+    In an answer, each row counts as often as its number of shares (its weight among the rows of its
+    person). Rows with the same number of shares form a group. A query is answered for each group,
+    and the answer is multiplied by the group's number of shares. The result has the same integers
+    as an answer row by row. If shares are spread evenly over a person's rows, there are at most
+    about 2**(share_bits / 2 + 1) groups.
 
     n : number of persons.
     """

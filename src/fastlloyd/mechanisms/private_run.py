@@ -265,7 +265,7 @@ class PrivateRun(
     ) -> list[Release]:
         """Return the releases of one round, for an accountant.
 
-        relation : neighbouring relation, or None for that of the run.
+        relation : neighbouring relation, or None for the run's own relation.
         """
         sensitivity = self.question(round).sensitivity
         return sensitivity.releases(self.noise, round.scales, relation or self.neighboring_relation)
@@ -297,7 +297,7 @@ class PrivateRun(
 
         The costs of all rounds add up exactly to the cost of the run.
 
-        relation : neighbouring relation, or None for that of the run.
+        relation : neighbouring relation, or None for the run's own relation.
         """
         relation = relation or self.neighboring_relation
         return Accountant(relation).compose(self.releases_of(round, relation))

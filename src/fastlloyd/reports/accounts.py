@@ -63,8 +63,8 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
 
 
 def _now(one: Account) -> list[str]:
-    """Return a list with a sentence that states the current limit. The list is empty if the limit
-    has never changed, or if there is none.
+    """Return a list with a sentence that states the current limit. The list is empty if there is no
+    limit, or if the limit has never changed.
     """
     limit, first = finite(one.limit), one.first_limit
     if (

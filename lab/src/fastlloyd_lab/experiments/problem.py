@@ -86,7 +86,7 @@ def load_problem(name: str, folder: Path) -> Problem:
 
 
 def check_own(name: str, folder: Path) -> None:
-    """Raise DataError or PlanError if no trial can use a set of the user's code.
+    """Raise DataError or PlanError if no trial can use a data set that the user's code defines.
 
     The set is read once. Other sets are known by their digests, so they are not read.
     """

@@ -95,8 +95,8 @@ async def choose(site: Site, request: Request) -> Response:
 
 
 async def take(site: Site, request: Request) -> Response:
-    """Compare the digest with that of the plan. If it is right, lead to the step that shows the
-    plan.
+    """Compare the typed digest with the digest of the plan. If it is right, lead to the step that
+    shows the plan.
     """
     name, form_ = id_of(request), await Form.of(request)
     answers = site.studies.load(name)

@@ -239,7 +239,7 @@ async def take(site: Site, request: Request) -> Response:
 
 
 def is_known(dataset: str, known: list[str]) -> bool:
-    """Return whether a name is that of a known data set."""
+    """Return whether a name belongs to a known data set."""
     return same(dataset) in map(same, known)
 
 

@@ -136,7 +136,7 @@ class InShares(Question):
     """Query about persons, made from a query about records (`question`). A row counts as often as
     its number of shares (its weight among the rows of its person).
 
-    So the answer is that of `question` for a table that repeats each row once for each of its
+    So the answer is that of `question` for a table that repeats each row as often as its number of
     shares. `InShares.answer` takes rows of one share each, and the client multiplies by the number
     of shares. The shares of one person's rows add up to at most W. Only the sensitivity differs
     from the sensitivity of `question`.
