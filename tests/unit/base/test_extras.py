@@ -34,7 +34,7 @@ def test_no_hint_asks_the_package_index_for_fastlloyd() -> None:
         ROOT / "README.md",
         *ROOT.glob("examples/*.ipynb"),
     ]
-    assert len(sources) > 100
+    assert len(sources) > 50  # also where the package is installed from its wheel
     assert [path for path in sources if said.search(path.read_text())] == []
 
 

@@ -630,6 +630,7 @@ def test_fuzzed_bytes_give_a_finite_table_or_a_data_error(
     ),
     block=st.sampled_from([1, 6, 1 << 16]),
 )
+@example(faults=[(1, column, SECRET) for column in range(3)], block=1)
 def test_the_first_faulty_line_is_named_and_no_cell_is_quoted(
     folder: Path, faults: list[tuple[int, int, str]], block: int
 ) -> None:
@@ -640,11 +641,9 @@ def test_the_first_faulty_line_is_named_and_no_cell_is_quoted(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "BLOCK_CELLS", block)
         sentence = refusal(lambda: read_csv(path))
-    if {column for line, column, _ in faults if line == 1} == {
-        0,
-        1,
-        2,
-    } and "first two lines" in sentence:
+    first_record = {column for line, column, _ in faults if line == 1}
+    no_names = "first two lines", "line 2 may be a second header"
+    if first_record == {0, 1, 2} and any(words in sentence for words in no_names):
         # a first record without any number: the line above it may be a record too, and is not taken
         # for names
         return
