@@ -12,8 +12,7 @@ points.
 
 import enum
 import math
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -45,6 +44,13 @@ from fastlloyd.records.table import ColumnBlock
 
 # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 EXACT_BITS = 53
+
+
+def _integers(values: FloatArray) -> tuple[list[int], int]:
+    """Return floats in a common unit, in which they are integers, and 1 in this unit."""
+    ratios = [value.as_integer_ratio() for value in values.tolist()]
+    one = max(denominator for _, denominator in ratios)  # powers of 2
+    return [numerator * (one // denominator) for numerator, denominator in ratios], one
 
 
 @cache
@@ -252,15 +258,15 @@ class Domain(
         It is 2**q, or less for narrow features with common scaling and for features of less weight.
         """
         B = 1 << self.fraction_bits
+        reaches, largest = _integers(self.weights)
+        if self.scaling is Scaling.COMMON:
+            widths, _ = _integers(self._widths)
+            reaches = [weight * width for weight, width in zip(reaches, widths, strict=True)]
+            largest = max(reaches)
         # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could
         # reach -B_i itself
-        reaches = list(self._reaches)
-        scale = B / max(reaches) if self.scaling is Scaling.COMMON else Fraction(B)
-        return fixed(
-            np.array(
-                [math.ceil(reach * scale - Fraction(1, 2)) for reach in reaches], dtype=np.int64
-            )
-        )
+        halves = [-((largest - 2 * B * reach) // (2 * largest)) for reach in reaches]
+        return fixed(np.array(halves, dtype=np.int64))
 
     @cached_property
     def columns(self) -> tuple[GridColumn, ...]:
@@ -276,14 +282,6 @@ class Domain(
     def weights(self) -> FloatArray:
         """Factor of the distances along each feature, float64 (n_features,)."""
         return np.array([column.weight for column in self.columns])
-
-    @property
-    def _reaches(self) -> Iterator[Fraction]:
-        """Yield half the width of each feature in the scaled domain, up to a common factor."""
-        for weight, width in zip(self.weights.tolist(), self._widths.tolist(), strict=True):
-            yield Fraction(weight) * (
-                Fraction(width) if self.scaling is Scaling.COMMON else Fraction(1)
-            )
 
     @cached_property
     def saturation(self) -> int:

@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.dp.enclosures import exponential, normal_cdf
 from fastlloyd.dp.first_bits import LARGEST_SCALES, LEAST_SCALE, cubics_of
-from fastlloyd.dp.quantiles import EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_of
+from fastlloyd.dp.quantiles import BLOCK, EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_of
 from fastlloyd.errors import FastLloydError, OverflowRisk
 
 RandomBytes = Callable[[int], bytes]
@@ -276,16 +276,20 @@ def _invert(
     shift : 1/2 for a law that is rounded to nearest, otherwise 0.
     cdf : function that bounds 2^bits F(m) by two integers, given m and bits.
     """
-    lowest, signed = np.uint64(1 << LOWEST_BIT), words
-    words = words >> np.uint64(law.mirrored)
-    low, high = cells_of(law).brackets(np.maximum(words, lowest), scale, shift)
-    values: NDArray[np.int64] = np.minimum(high, 0)
-    for i in ((low < values) | (words < lowest)).nonzero()[0].tolist():
-        u = _LazyUniform(int(words[i]), random_bytes)
-        values[i] = _least_integer(
-            partial(u.is_below, cdf), int(low[i]) if words[i] >= lowest else None, int(values[i])
-        )
-    return np.where(signed & np.uint64(1), -values, values) if law.mirrored else values
+    lowest, cells = np.uint64(1 << LOWEST_BIT), cells_of(law)
+    values = np.empty(words.size, dtype=np.int64)
+    for start in range(0, words.size, BLOCK):
+        known, found = words[start : start + BLOCK], values[start : start + BLOCK]
+        uniform = known >> np.uint64(law.mirrored)
+        low, high = cells.brackets(np.maximum(uniform, lowest), scale, shift)
+        np.minimum(high, 0, out=found)
+        for i in ((low < found) | (uniform < lowest)).nonzero()[0].tolist():
+            u = _LazyUniform(int(uniform[i]), random_bytes)
+            least = int(low[i]) if uniform[i] >= lowest else None
+            found[i] = _least_integer(partial(u.is_below, cdf), least, int(found[i]))
+        if law.mirrored:
+            found *= 1 - 2 * (known & np.uint64(1)).view(np.int64)
+    return values
 
 
 def _least_integer(holds: Callable[[int], bool], low: int | None, high: int) -> int:

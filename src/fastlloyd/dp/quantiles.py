@@ -25,7 +25,7 @@ _CELL_BITS: Final = 5  # after the leading bit
 _DEGREE: Final = 9
 COARSE_BITS: Final = 20  # centres z0 are multiples of 2^-20
 _REST: Final = 2.0**-24  # what rounding loses whatever the scale, grid units
-_BLOCK: Final = 8192  # words at a time: what they take stays in the cache
+BLOCK: Final = 8192  # words at a time: what they take stays in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,15 @@ class Cells:
         scale : scale above 0, at most 2^44.
         shift : 0 or 1/2.
         """
-        ends = np.empty((2, words.size), dtype=np.int64)
-        for start in range(0, words.size, _BLOCK):
-            block = slice(start, start + _BLOCK)
-            ends[:, block] = self._block(words[block], scale, shift)
+        cell = self.cell_of(words)
+        coarse, unit = self.coarse.take(cell), scale.denominator << COARSE_BITS
+        # the scale is whole + part / unit, in units of 2^20
+        whole, part = divmod(scale.numerator, unit)
+        value = coarse * (part / unit) + (self.offsets(words, cell) * float(scale) - shift)
+        error = self.bound.take(cell) * float(scale) + _REST
+        ends: NDArray[np.int64] = (
+            np.ceil([value - error, value + error]).astype(np.int64) + coarse * whole
+        )
         return ends
 
     def approximate(
@@ -143,18 +148,6 @@ class Cells:
             offset = offset * t + coefficient
         offset *= t
         return offset
-
-    def _block(self, words: NDArray[np.uint64], scale: Fraction, shift: float) -> NDArray[np.int64]:
-        cell = self.cell_of(words)
-        coarse, unit = self.coarse.take(cell), scale.denominator << COARSE_BITS
-        # the scale is whole + part / unit, in units of 2^20
-        whole, part = divmod(scale.numerator, unit)
-        value = coarse * (part / unit) + (self.offsets(words, cell) * float(scale) - shift)
-        error = self.bound.take(cell) * float(scale) + _REST
-        ends: NDArray[np.int64] = (
-            np.ceil([value - error, value + error]).astype(np.int64) + coarse * whole
-        )
-        return ends
 
 
 @cache
