@@ -68,12 +68,13 @@ def _of_job(path: Path, live: Live | None) -> dict[str, Any]:
             f"{path} has no result, and no process tells of a run there; name a store, the folder"
             " of a result, or NAME.live.json"
         )
-    sight = Sight(name=path.name, role="fit", run_id="", step="") if live is None else live.sight
+    # a result alone does not say which job made it
+    sight = Sight(name=path.name, role="result", run_id="", step="") if live is None else live.sight
     run: dict[str, Any] = {
         "run_id": sight.run_id,
         "client": None,
         "dataset": None,
-        "rounds": sight.n_closed,
+        "rounds": None if live is None else sight.n_closed,
         "charged": [],
         "joined": None,
         "waits_for": None,

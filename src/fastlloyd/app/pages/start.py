@@ -32,10 +32,34 @@ WORDS = {
 }
 SHOWN = 30
 _EXAMPLE = "made-up-visits.csv"
-_EXAMPLE_WORDS = (
-    "The app writes a small table of patients who do not exist, to practise on. One row is one"
-    " patient, and there are at most 1,000. Bounds that fit are age 0 to 110, days 0 to 60 and"
-    " medicines 0 to 30. Call the data set practice: your ledger counts its runs, too."
+# what to do: button, path to which it leads, sentences below it
+_WAYS = (
+    (
+        "Find groups in records of mine",
+        "/new",
+        (
+            "The app reads a file on this machine and asks a few questions. Nothing is spent before"
+            " you have seen the cost and confirmed it."
+        ),
+    ),
+    (
+        "Try it with made-up records",
+        "/example",
+        (
+            "The app writes a small table of patients who do not exist, to practise on. One row is"
+            " one patient, and there are at most 1,000. Bounds that fit are age 0 to 110, days 0 to"
+            " 60 and medicines 0 to 30. Call the data set practice: your ledger counts its runs,"
+            " too."
+        ),
+    ),
+    (
+        "Take part in a study with others",
+        "/study",
+        (
+            "Several organisations find groups together, and the records of each stay with it. You"
+            " see the plan, what it costs and a rehearsal before you take part."
+        ),
+    ),
 )
 _OPEN = (RunState.RUNNING, RunState.PAUSED)
 
@@ -58,45 +82,25 @@ async def show(site: Site, request: Request) -> Response:
     ]
     return page(
         "What would you like to do?",
-        h(
-            "form",
-            h("button", "Find groups in records of mine", type="submit"),
-            method="post",
-            action="/new",
-            class_="acts",
-        ),
-        h(
-            "p",
-            "The app reads a file on this machine and asks a few questions. Nothing is spent before"
-            " you have seen the cost and confirmed it.",
-            class_="soft",
-        ),
-        h(
-            "form",
-            h("button", "Try it with made-up records", type="submit", class_="second"),
-            method="post",
-            action="/example",
-            class_="acts",
-        ),
-        h("p", _EXAMPLE_WORDS, class_="soft"),
-        h(
-            "form",
-            h("button", "Take part in a study with others", type="submit", class_="second"),
-            method="post",
-            action="/study",
-            class_="acts",
-        ),
-        h(
-            "p",
-            "Several organisations find groups together, and the records of each stay with it. You"
-            " see the plan, what it costs and a rehearsal before you take part.",
-            class_="soft",
-        ),
+        [_way(*way) for way in _WAYS],
         [h("h2", "Studies with others"), studies] if studies else None,
         [h("h2", "Your runs"), runs] if runs else None,
         [h("h2", "Not finished"), _table(("records", "state"), drafts)] if drafts else None,
         here="/",
     )
+
+
+def _way(label: str, action: str, said: str) -> list[Markup]:
+    """Return a button of the first page, and the sentences below it.
+
+    action : path to which the button leads.
+    """
+    looks = None if label is _WAYS[0][0] else "second"
+    button = h("button", label, type="submit", class_=looks)
+    return [
+        h("form", button, method="post", action=action, class_="acts"),
+        h("p", said, class_="soft"),
+    ]
 
 
 def _runs(site: Site) -> tuple[Markup | None, Markup | None]:

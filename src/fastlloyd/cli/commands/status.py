@@ -130,6 +130,9 @@ def _show(path: Path, found: dict[str, Any]) -> None:
         )
         typer.echo(f"{path} has seen {nothing}.")
         return
+    if not found["events"] and runs[0]["live"] is None:
+        typer.echo(f"{path}: {runs[0]['state']}")
+        return
     typer.echo(
         f"{path} is the store of a {role} and has {found['events']} events;"
         f" {_USED[found['in_use']]}"
