@@ -388,3 +388,12 @@ def test_a_cap_that_is_no_number_of_records_is_refused_by_its_name(fastlloyd: Co
         fastlloyd("fit", "data.csv", *PUBLIC[:2], "--n-records", "-5", "-k", "3"),
         "n_records is -5",
     )
+
+
+def test_a_file_that_is_closed_to_this_user_is_named_with_a_remedy(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "closed.toml").touch()
+    monkeypatch.setattr("os.access", lambda *_, **__: False)  # nothing is closed to root
+    for command in (("plan", "show", "closed.toml"), ("check", "--key", "closed.toml")):
+        refused(fastlloyd(*command), "closed.toml cannot be read (Permission denied)", "; ")

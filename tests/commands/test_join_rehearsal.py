@@ -3,6 +3,7 @@ writes nothing.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,9 @@ def test_a_rehearsal_opens_no_socket_and_no_process_and_writes_no_file(site: Sit
 def test_what_a_run_would_refuse_is_refused_by_a_rehearsal_too(site: Site) -> None:
     for more in ((), ("--dry-run",)):
         refused(site, site.join("a", "--store", "no/a.store", *more), "there is no folder no")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.access", lambda _, mode: mode != os.W_OK)
+        refused(site, site.join("a", "--dry-run"), "the folder of a store must be writable")
     serve = ["serve", "plan.toml", "--key", "sums.identity.toml", "--store", "no/s.store"]
     refused(site, serve, "there is no folder no")
 

@@ -6,10 +6,12 @@ A wrong option is refused in one sentence, which names the option and the values
 import dataclasses
 import functools
 import inspect
+import re
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from fastlloyd.base import numerals
 from fastlloyd.base.names import nearest
+from fastlloyd.base.places import whose
 from fastlloyd.cli.help_text import help_text
 from fastlloyd.errors import FastLloydError, Problems
 
@@ -25,6 +28,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 MISUSED = 2
 """Exit code of a command line that names no command."""
 
+_CLOSED = re.compile(r"path '(.+)' is not readable", re.IGNORECASE | re.DOTALL)  # typer's words
 _LISTS = {
     "--columns": "a,b,c",
     "--features": "a,b,c",
@@ -111,7 +115,11 @@ def _saying_what_is_wrong(options: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        if sentence := _unknown_option(error, options) or _wrong_use(error, options):
+        if (
+            sentence := _unknown_option(error, options)
+            or _wrong_use(error, options)
+            or _closed(error)
+        ):
             raise UsageError(sentence) from None
         raise
 
@@ -172,6 +180,15 @@ def _wrong_use(error: Exception, options: Iterable[Any]) -> str:
                 return f"{typed} takes no value; leave the value out"
             return f"{typed} needs a value: {typed} {option.metavar}"
     return ""
+
+
+def _closed(error: Exception) -> str:
+    """Return a sentence about a file that this user must not read, or "" for another error."""
+    found = _CLOSED.search(str(error))
+    if found is None:
+        return ""
+    path = Path(found[1])
+    return f"{path} cannot be read (Permission denied){whose(path) or '; correct the path'}"
 
 
 def _missing(given: Mapping[str, Any], params: Iterable[Any]) -> Iterator[str]:

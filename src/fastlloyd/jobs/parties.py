@@ -1,14 +1,16 @@
 """Checks before a party takes part in a run over a network: its identity, certificate and store."""
 
 import base64
+import os
 from pathlib import Path
 
+from fastlloyd.base.places import whose
 from fastlloyd.errors import PlanError, StateError
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import History, store_path
 from fastlloyd.federation.store.events import Outcome, n_events
-from fastlloyd.federation.store.lock import no_folder
+from fastlloyd.federation.store.lock import CLOSED, no_folder
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 
 
@@ -52,12 +54,14 @@ def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> N
 
 def check_store_exists(plan: Plan, name: str, store: Path) -> None:
     """Raise StateError if the store of client `name` is missing, although the plan knows it, or if
-    it cannot be made because its folder is missing. A new store would not contain the earlier runs.
+    its folder is missing or cannot be written to. A new store would not contain the earlier runs.
 
     store : path of the store.
     """
     if not store.parent.is_dir():
         raise StateError(no_folder(store))
+    if not os.access(store.parent, os.W_OK):
+        raise StateError(f"{store} cannot be made or changed{whose(store) or CLOSED}")
     known = plan.client(name).store
     if known is not None and not store.exists():
         raise StateError(

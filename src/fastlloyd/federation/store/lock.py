@@ -14,6 +14,7 @@ NO_LOCKS: Final = (
     "is on a drive without file locks ({}), such as some network drives, so two processes could"
     " spend the same budget; move it, with the files next to it, to a local disk"
 )
+CLOSED: Final = "; the folder of a store must be writable"
 # Error numbers for a lock that another process has. On some drives and systems flock is replaced by
 # lockf or msvcrt.locking. Every other error means that the drive has no locks.
 _HELD: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
@@ -61,7 +62,7 @@ class Lock:
         except OSError as error:
             if not file.parent.is_dir():
                 raise StateError(no_folder(path)) from None
-            why = whose(file) or "; the folder of a store must be writable"
+            why = whose(file) or CLOSED
             fault = (
                 f"{file} cannot be used ({error.strerror})"
                 if file.exists()
