@@ -13,8 +13,10 @@ from fastlloyd.app.looking import check_is_plain_file, check_path
 from fastlloyd.app.pages.file import files_in, picked
 from fastlloyd.app.pages.identity import public_of
 from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.base.names import listing
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import CHANGED_FILE, DataError, FastLloydError, PlanError
+from fastlloyd.federation.identity.identity import PublicIdentity
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.jobs.digests import DIGITS, bare, is_any_digest, is_digest_of, mistyped, other_number
 from fastlloyd.jobs.join_file import id_of_run
@@ -116,8 +118,7 @@ async def take(site: Site, request: Request) -> Response:
     if said := _difference(plan, digest):
         return await shown(FieldFault("digest", said))
     try:
-        member = await beside(public_of, key)
-        check_member(member, plan, Path(key))
+        member = await beside(_member, key, plan)
     except FastLloydError as error:
         return await shown(FieldFault("plan", sentence_of(error)))
     if site.runs.is_begun(id_of_run(plan, member)):
@@ -127,6 +128,18 @@ async def take(site: Site, request: Request) -> Response:
     found = {"plan_path": path, "plan": plan.to_toml(), "digest": plan.digest.hex()}
     site.studies.save(name, answered(answers | found, "invitation", STUDY))
     return go(f"/study/{name}/plan")
+
+
+def _member(key: str, plan: Plan) -> PublicIdentity:
+    """Return the public part of an identity. Raises PlanError unless it is a client of the plan."""
+    member = public_of(key)
+    if member.name not in plan.names:
+        raise PlanError(
+            f"the plan is for {listing(plan.names)}, and your identity is {member.name!r}; use the"
+            " identity whose public file you sent, or ask the person who invites you"
+        )
+    check_member(member, plan, Path(key))
+    return member
 
 
 def plan_in(path: str) -> Plan:

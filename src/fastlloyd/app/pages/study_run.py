@@ -45,10 +45,9 @@ def words(look: RunLook, study: StudyLook) -> tuple[str, str]:
     if study.live is None or study.live.end:
         return "Your part in the study begins.", ""
     state, step = heard(study.live)
-    said = [step]
+    said = [*map(as_sentence, look.faults), step]
     if study.n_exchanges:
         said.append(f"{study.n_charged} of {study.n_exchanges} rounds are charged so far.")
-    said += map(as_sentence, look.faults)
     return state, " ".join(said)
 
 
@@ -135,7 +134,7 @@ def _bill(look: RunLook, study: StudyLook) -> Markup:
         rows.append(("Data set", look.file.dataset))
     if look.state is RunState.RUNNING:  # the script tells the rest anew each second
         return bill(rows)
-    if study.n_exchanges and look.state is not RunState.SPENT:
+    if study.n_exchanges and look.state is RunState.PAUSED:
         rows.append(
             (
                 "Charged so far",
@@ -189,7 +188,7 @@ def _ended(
         [
             h("p", f"Reason: {fault.rstrip('.')}.", class_="warn")
             for fault in look.faults
-            if not study.reason or study.reason not in fault
+            if not study.reason  # the store knows better than the log of the last process
         ],
         _notes(look),
         _bill(look, study),

@@ -536,3 +536,11 @@ def test_a_run_that_is_given_up_gives_back_what_was_not_charged(guest: Guest, si
     (run,) = HoldersLedger(guest.site.ledger or Path()).history().runs.values()
     assert run.ended is not None
     assert not run.counted
+
+
+def test_an_identity_that_the_plan_does_not_name_is_told_which_it_names(
+    guest: Guest, site: Site
+) -> None:
+    at = identified(guest, site, SERVER)
+    page = invitation(guest, at, site, site.plan.digest.hex())
+    assert "'a', 'b', 'c'" in page.faults["plan"]
