@@ -269,6 +269,7 @@ def test_a_killed_app_and_a_closed_browser_lose_nothing_and_spend_once(
         visit.page.wait_for_selector("text=Spend it?")
         visit.page.click("button:has-text('Spend epsilon 1 and start')")
         visit.page.wait_for_selector("text=under way")
+        visit.page.wait_for_load_state("load")  # with its script
         run = visit.page.url.rpartition("/")[2]
         app.kill()
         visit.page.wait_for_selector("[data-gone]:visible")
