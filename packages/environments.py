@@ -45,6 +45,9 @@ class Environment(NamedTuple):
     def make(self, interpreter: str) -> None:
         """Make the environment, and install the wheels and what they need."""
         uv("venv", "--quiet", "--python", interpreter, self.folder)
+        made = run(self.python, "-c", "import sys; print('{}.{}'.format(*sys.version_info))")
+        if made.strip() != self.version:
+            raise AssertionError(f"{interpreter} made Python {made.strip()}, not {self.version}")
         lab, product = (self.wheel(name) for name in ("fastlloyd_lab", "fastlloyd"))
         if self.kind == "newest":
             self.install(f"fastlloyd[dev] @ {product.as_uri()}", lab, "--upgrade")
@@ -102,7 +105,7 @@ def pythons() -> dict[str, str]:
     found = {}
     for version in named:
         try:
-            found[version] = uv("python", "find", "--quiet", "--no-python-downloads", version)
+            found[version] = uv("python", "find", "--no-python-downloads", version)
         except subprocess.CalledProcessError:
             print(f"Python {version} is not on this machine: not tried")
     return found

@@ -30,7 +30,10 @@ LIST = (
 
 def key(version: str) -> tuple[int, int, int, bool, str]:
     """Return the place of a version in their order. A release follows its candidates."""
-    major, minor, patch, rest = VERSION.fullmatch(version).groups()
+    match = VERSION.fullmatch(version)
+    if match is None:
+        raise ValueError(f"{version} is no version, such as 0.1.0 or 0.2.0rc1")
+    major, minor, patch, rest = match.groups()
     return int(major), int(minor), int(patch), rest == "", rest
 
 

@@ -110,7 +110,7 @@ def test_a_flipped_byte_is_found_and_its_line_is_named(site: Site, data: st.Data
     flipped = bytearray(site.file)
     flipped[at] ^= data.draw(st.integers(1, 255))
     line = site.file[:at].count(b"\n") + 1
-    if at < len(audit._BEGINNING):
+    if at < len(audit.BEGINNING):
         with pytest.raises(StateError, match="first bytes were changed"):
             verified(bytes(flipped))
     else:

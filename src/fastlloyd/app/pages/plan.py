@@ -123,7 +123,6 @@ def in_words(plan: Plan, name: str) -> Rows:
         if isinstance(m, Mechanism)
         else "Bounds of the features."
     )
-    pooled = said(left(plan)[1], unit)
     cap = next(each.max_records for each in plan.clients if each.name == name)
     rows: Rows = [
         (
@@ -150,16 +149,7 @@ def in_words(plan: Plan, name: str) -> Rows:
             if is_theirs
             else "Each organisation adds a share to its sums, before it masks them.",
         ),
-        (
-            "If some organisations pool what they see",
-            [
-                h("p", f"This epsilon still protects one {unit.one} of another organisation:"),
-                h("ul", [h("li", text) for text in pooled]),
-                [h("p", as_sentence(text)) for text in said(totals(plan), unit)],
-            ]
-            if pooled
-            else "",
-        ),
+        ("If some organisations pool what they see", _pooled(plan)),
         ("Who is protected", sentences(persons(plan), unit)),
         (
             "What it costs",
@@ -168,6 +158,21 @@ def in_words(plan: Plan, name: str) -> Rows:
         ("Time", " ".join(said([attendance(plan), waiting(plan)], unit))),
     ]
     return rows
+
+
+def _pooled(plan: Plan) -> list[Child]:
+    """Return what protects a record against organisations that pool what they see, if anything
+    does.
+    """
+    unit = plan.mechanism.unit
+    protects = said(left(plan)[1], unit)
+    if not protects:
+        return []
+    return [
+        h("p", f"This epsilon still protects one {unit.one} of another organisation:"),
+        h("ul", [h("li", text) for text in protects]),
+        [h("p", as_sentence(text)) for text in said(totals(plan), unit)],
+    ]
 
 
 def _seen_by(plan: Plan) -> list[Markup]:
