@@ -50,7 +50,7 @@ class Problem(NamedTuple):
 
     code : word for the kind of fault, for programs.
     field : setting or column at fault, or None.
-    sentence : fault and remedy, for people.
+    sentence : fault and remedy, for readers.
     """
 
     code: str

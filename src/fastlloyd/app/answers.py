@@ -154,8 +154,8 @@ def sentence_of(error: FastLloydError) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Return a text for a page: with a capital letter and a full stop, and without an option of the
-    command line that no page has.
+    """Return a text as a sentence for a page: with a capital letter and a full stop. Remove the
+    advice to use --force, an option of the command line that pages do not have.
     """
     plain = text.replace(_FORCE, "").strip()
     return f"{plain[:1].upper()}{plain[1:].rstrip('.')}{'' if plain.endswith('?') else '.'}"

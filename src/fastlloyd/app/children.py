@@ -382,7 +382,9 @@ def _emptied(folder: Path) -> None:
 
 
 def _recipe_of(file: AnyRequest) -> str:
-    """Return the text of the recipe of a request, with the local part, or "" without a recipe."""
+    """Return the text of the recipe of a request, or "" without a recipe. The text includes the
+    local part of the recipe (`Here`).
+    """
     if isinstance(file, FitFile):
         return file.recipe
     agreed = plan_of(file.plan).mechanism.domain.recipe

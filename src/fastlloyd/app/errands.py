@@ -24,7 +24,7 @@ class Errand(NamedTuple):
     state : ASKING, WORKING or OVER.
     fault : sentence that says why the errand failed, or "".
     found : value that the work returned, or None. If the work failed, this is the value of the
-        errand before, which was of another kind.
+        previous errand if that errand was of another kind.
     """
 
     kind: str

@@ -15,7 +15,7 @@ class Flow(NamedTuple):
     """Pages that lead to a run.
 
     root : beginning of their paths.
-    steps : name of each step for people, in order.
+    steps : dict from each step to its readable name, in order.
     """
 
     root: str

@@ -49,7 +49,7 @@ class Rung(NamedTuple):
 
     @property
     def is_clear(self) -> bool:
-        """Return whether the picture is expected to be clear."""
+        """Return whether the clusters are expected to stand out from the noise."""
         return self.verdict is Verdict.CLEAR
 
     @property

@@ -22,7 +22,7 @@ class StudyLook(NamedTuple):
     """Part in a study as it is now.
 
     state : state of the part, if no process of the app is carrying it out.
-    name : name of the study for people.
+    name : readable name of the study.
     client : name of the client.
     n_rounds : number of rounds in the plan.
     round : number of rounds that are closed.

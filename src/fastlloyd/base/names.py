@@ -52,16 +52,16 @@ def parse_columns(text: str) -> list[str]:
 
 
 def unknown_name(name: str, known: Sequence[str]) -> str:
-    """Return the end of a sentence that refuses `name` as unknown.
+    """Return the end of an error message that refuses `name` as unknown.
 
-    It shows the nearest of the known names, and all of them.
+    It suggests the most similar known name, if there is one, and then lists all known names.
     """
     return f"{name!r} is unknown{nearest_name(name, known)}; the known names are {listing(known)}"
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str:
-    """Return a question in parentheses with the nearest of the known names, or "" if none is
-    near.
+    """Return a question in parentheses that suggests the most similar known name, or "" if none is
+    similar.
     """
     meant = nearest(name, known)
     if not meant:

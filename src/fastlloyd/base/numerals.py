@@ -40,12 +40,16 @@ def real(text: str) -> float:
 
 
 def expected_whole(least: float | None = None, most: float | None = None) -> str:
-    """Return a phrase with the form of a whole number, and its range."""
+    """Return a phrase for error messages that says that a whole number is expected, and in which
+    range.
+    """
     return f"a whole number{_range(least, most)}: digits only, such as 12"
 
 
 def expected_real(least: float | None = None, most: float | None = None) -> str:
-    """Return a phrase with the form of a real number, and its range."""
+    """Return a phrase for error messages that says that a real number is expected, and in which
+    range.
+    """
     return f"a number{_range(least, most)}: digits with at most one decimal point, such as 0.5"
 
 

@@ -21,7 +21,7 @@ def full_path(said: str, source: str, error: type[FastLloydError]) -> Path:
 
     A relative path is refused, because it would name a different file in each current folder.
 
-    source : name of the variable or setting in the message.
+    source : name of the variable or setting, for the error message.
     error : class of the error for a path that is not full.
     """
     if said.startswith("~/"):

@@ -128,17 +128,17 @@ def round_up(value: Any) -> float:
 
 
 def rounded_up(value: float) -> str:
-    """Return four digits of a value for people, rounded up."""
+    """Return a value as text for readers, rounded up to four significant digits."""
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
 
 
 def epsilon_up(epsilon: float) -> str:
-    """Return six digits of an epsilon for people, rounded up."""
+    """Return an epsilon as text for readers, rounded up to six significant digits."""
     return _six_digits(epsilon, ROUND_CEILING)
 
 
 def delta_up(delta: float) -> str:
-    """Return six digits of a delta for people, rounded up but never to 1.
+    """Return a delta as text for readers, rounded up to six significant digits, but never to 1.
 
     A guarantee with the given delta also holds with the delta shown.
     """
@@ -230,7 +230,7 @@ def as_whole(value: float) -> float:
 
 
 def two_digits_up(size: float) -> float:
-    """Return a size >= 0 with two digits, rounded up."""
+    """Return a size >= 0, rounded up to two significant digits."""
     return float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(size))))
 
 

@@ -101,7 +101,7 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
     """Return the document in a TOML text, after a check of its digest.
 
     kind : type of the document.
-    source : name of the file in messages.
+    source : name of the file, for error messages.
 
     Raises PlanError for a wrong field, or if the content does not match the digest. The message
     names the source and the field.

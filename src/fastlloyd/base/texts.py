@@ -17,7 +17,7 @@ _LINE: Final = re.compile(
 def decoded(data: bytes, source: object, otherwise: str) -> str:
     """Return the text of a UTF-8 file, without a byte order mark.
 
-    source : name of the file, for messages.
+    source : name of the file, for error messages.
     otherwise : sentence that says what to do with a file that is not text.
 
     Raises ValueError if the data are not UTF-8.

@@ -11,7 +11,7 @@ def check_digest(plan: Plan, digest: str, path: Path) -> None:
     """Raise PlanError unless `digest` is the digest of the plan. Spaces, colons, dashes and
     capitals do not matter.
 
-    path : file of the plan, for the message.
+    path : file of the plan, for the error message.
     """
     agreed, own = bare(digest), plan.digest.hex()
     if is_digest_of(plan, digest):

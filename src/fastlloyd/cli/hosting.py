@@ -272,7 +272,7 @@ def server_process(
     It yields the server process, or None without --serve.
 
     plan : plan of the run.
-    path : file of the plan, for messages.
+    path : file of the plan, for error messages.
     client : name of this client.
     options : options that `check_options` accepted.
     as_json : whether messages are JSON.
@@ -330,7 +330,7 @@ def check_options(plan: Plan, path: Path, client: str, options: HostOptions) -> 
     """Raise PlanError unless the host's options are complete, and the plan names this client as
     host.
 
-    path : file of the plan, for messages.
+    path : file of the plan, for error messages.
     client : name of this client.
     """
     if options.serve is None:

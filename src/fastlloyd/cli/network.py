@@ -83,7 +83,7 @@ def given_passphrase(
 
     file : file with the passphrase, or None.
     prompt : text of the question.
-    option : name of the option for the file, for messages.
+    option : name of the option for the file, for error messages.
     """
     return ask_passphrase(prompt, option) if file is None else _first_line(file)
 
@@ -121,7 +121,7 @@ def ask_passphrase(prompt: str, option: str = "--passphrase-file") -> str:
     """Ask for a passphrase on the terminal. Raises IdentityError if there is no terminal, or if the
     typed text cannot be decoded.
 
-    option : name of the option for a file, for the message.
+    option : name of the option for a file, for the error message.
     """
     try:
         with warnings.catch_warnings():

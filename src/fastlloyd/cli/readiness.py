@@ -1,4 +1,4 @@
-"""Rehearse `join`, and show the findings for people or as JSON.
+"""Rehearse `join`, and show the findings as text or as JSON.
 
 The exact numbers are for the owner of the records: they go to stdout alone, and into no log.
 """

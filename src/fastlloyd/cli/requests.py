@@ -131,8 +131,8 @@ def stated_cap(n_records: str | None) -> int | None:
 
 
 def stated(text: str | None) -> StatedBounds | None:
-    """Return the bounds that the text of an option states. A word such as "private" has a special
-    meaning. Any other text is parsed later.
+    """Return the bounds that an option states, for parsing later. A special word such as "private"
+    is returned unchanged, and so is None.
     """
     return text if text is None or text in (FROM_DATA, PRIVATE) else BoundsText(text)
 

@@ -362,9 +362,10 @@ def _found_before(files: StoredFiles, privacy: Mapping[str, Any]) -> dict[str, A
 def say_again(
     plan: Plan, output: OutputOptions, written: Callable[[Sequence[Path]], None] | None
 ) -> None:
-    """Print the folder of a finished run's result, or the result itself with --json.
+    """Print the folder of a finished run's result, or the result itself with --json. If `written`
+    is given, call it and print nothing.
 
-    written : function that receives the files of the result, which are then not shown, or None.
+    written : function of the files of the result, or None.
 
     Raises StateError if the folder does not contain the result.
     """

@@ -54,7 +54,7 @@ class Blocks(Protocol):
     n_ahead : number of blocks that are read ahead.
 
     `blocks_to_check` yields blocks with the position of their first record. `check` refuses a block
-    with a cell that is not finite. `place` returns the place of a record, for messages.
+    with a cell that is not finite. `place` returns the place of a record, for error messages.
     """
 
     @property
@@ -88,7 +88,7 @@ class GridRecords:
     records : records in original units.
     domain : domain that converts records to points.
     outside : treatment of a record with a value outside the bounds.
-    source : name of the records in messages.
+    source : name of the records, for error messages.
     kept_cells : largest number of coordinates to keep in memory.
     report : function of the number of the pass, from 1, and the number of records read in this
         pass. The second number is None at the end of the pass. An error of `report` ends the pass.

@@ -294,9 +294,10 @@ def first_centroids(
 def _surely_added(
     points: FloatArray, weights: FloatArray, trials: FloatArray, chosen: IntArray
 ) -> list[bool]:
-    """Set all columns of `chosen` (starts, k) after the first, by compiled code.
+    """For each start, choose the centroids after the first by compiled code, and write their
+    indices to `chosen` (starts, k).
 
-    Returns, for each start, whether its choices are certain.
+    Returns, for each start, whether the choices are certain to equal NumPy's.
     """
     if not _is_compiled(trials.size * points.size):
         return [False] * len(chosen)
@@ -320,7 +321,8 @@ def _surely_added(
 def _added(
     lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray
 ) -> IntArray:
-    """Set all columns of `chosen` (starts, k) after the first, for a few starts, and return it.
+    """For a few starts, choose the centroids after the first, write their indices to `chosen`
+    (starts, k), and return `chosen`.
 
     trials : uniform numbers, (starts, k - 1, T).
     """

@@ -121,11 +121,14 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     """Return `size` independent draws of floor(scale * Z + 1/2), int64 (size,), with Z standard
     normal.
 
-    One bit is the sign. The other bits begin a uniform number p in (0, 1/2), whose quantile is at
-    most 0. So tails are as exact as the middle, and only the first cell has an infinite end. (The
-    last cell ends at p = 1/2, quantile 0.) A value on the positive side is the negative of one on
-    the negative side. Rounding half up and its mirror image differ only at halves, which have
-    probability 0.
+    One random bit is the sign. The other random bits are the leading bits of a uniform number p in
+    (0, 1/2). The normal quantile of p, at most 0, gives the value of a negative draw. A positive
+    draw is the negative of such a value. Rounding half up and its mirror image differ only at
+    halves, which have probability 0.
+
+    A draw in the tail comes from p near 0, never from p near 1, so tails are as exact as the
+    middle. The leading bits place p in an interval. Only the first interval, which starts at p = 0,
+    has an infinite quantile at one end. The last interval ends at p = 1/2, whose quantile is 0.
 
     scale : exact standard deviation, in units of the grid.
 

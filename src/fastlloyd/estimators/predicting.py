@@ -73,7 +73,7 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
     def _refuse(self, method: str, unknown: Mapping[str, object]) -> None:
         """Raise TypeError for an unknown keyword argument, in Python's words.
 
-        method : name of the method in the message.
+        method : name of the method, for the error message.
         unknown : unknown keyword arguments by name.
         """
         for name in unknown:

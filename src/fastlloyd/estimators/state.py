@@ -91,8 +91,8 @@ class EstimatorState(BaseEstimator):
 
     @cached_property
     def _split(self) -> Split:
-        """Number of groups in the clearest split, and in the finer split, which the noisy votes
-        show (`suggestion.py`).
+        """Numbers of groups that the noisy votes suggest (`suggestion.py`): in the clearest split,
+        and after one more split of each group.
         """
         m = self.mechanism_
         return clearest_split(self._votes, m.n_clusters, m.seed) or Split()

@@ -101,13 +101,14 @@ def check_new_run(run_id: bytes, history: History) -> None:
 
 
 def check_name(dataset: DataSet, ledger: History, where: str) -> None:
-    """Raise BudgetError unless the ledger knows the data set. If the owner says that the data set
-    is new, raise BudgetError if the ledger already has a run or limit on it.
+    """Raise BudgetError if the ledger does not contain the data set, unless the owner says that the
+    data set is new. If the owner says so, raise BudgetError if the ledger has runs or a limit on
+    it.
 
     With a mistyped name, there would be no limit and no earlier runs.
 
     ledger : history of the ledger.
-    where : name of the ledger, for the message.
+    where : name of the ledger, for error messages.
     """
     known = known_datasets(ledger)
     is_known = ledger.called(dataset.name) in known
@@ -142,7 +143,7 @@ def check_known_unit(dataset: str, unit: str, option: str, *histories: History) 
 
     If a mistyped unit were accepted, none of the earlier runs would count for it.
 
-    option : words that name the option for the unit, for the message.
+    option : words that name the option for the unit, for the error message.
     histories : histories in which units may be known.
     """
     units = sorted({known for history in histories for known in _units_of(history, dataset)})

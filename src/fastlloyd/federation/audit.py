@@ -6,7 +6,7 @@ a hash of the line and of all lines before, so the first changed line is known. 
 head of the store's own chain (`store/events.py`), to which the site's signed positions at servers
 refer. The signature covers the hash of the line before it, and so the whole file.
 
-A line has exactly the bytes that `_line` writes. The fields for people are derived from the encoded
+A line has exactly the bytes that `_line` writes. The readable fields are derived from the encoded
 event, so they cannot contradict it.
 
 The file proves what the owner of the key states. The owner can make a file of events that never
@@ -136,7 +136,7 @@ def read_audit(content: bytes, expected: bytes, whose: str) -> Audit:
     """Check an audit file completely, and return its content.
 
     expected : public signing key of the party that should have made it, 32 bytes.
-    whose : name of that party, for messages.
+    whose : name of that party, for error messages.
 
     Raises StateError for a faulty line, or another signer. The message names the first such line,
     or the signer's key.
@@ -239,8 +239,8 @@ def _check_owner(text: bytes, expected: bytes, whose: str) -> Role:
 def _follow(text: bytes, fields: Fields, head: bytes, history: History, number: int) -> bytes:
     """Return the head after the event of a line, and add the event to the history.
 
-    Raises StateError if the event does not follow from the lines before, or if the fields for
-    people contradict it.
+    Raises StateError if the event does not follow from the lines before, or if the readable fields
+    contradict the encoded event.
     """
     try:
         event = decode(bytes.fromhex(fields["encoded"]))
@@ -331,8 +331,8 @@ def _end(n_events: int, n_approvals: int, signature: bytes) -> Fields:
 
 
 def _event(number: int, seconds: int, event: Event, head: bytes, role: Role) -> Fields:
-    """Return the fields of an event: fields for people, the encoded event, and the head of the
-    chain after it.
+    """Return the fields of an event: readable fields, the encoded event, and the head of the chain
+    after it.
     """
     return {
         "number": number,

@@ -36,8 +36,8 @@ _SPAN: Final = 1 << 20  # number of records that are counted at a time
 
 
 def cap_of_each(n_records: int, n_clients: int) -> int:
-    """Return the cap of one client: N/M + t, with N = `n_records`, M = `n_clients` and t about
-    sqrt(56 N/M).
+    """Return the cap on the number of records of one client: N/M + t, with N = `n_records`, M =
+    `n_clients` and t about sqrt(56 N/M).
 
     Let X be the number of records, or persons, that one client gets. X is a sum of independent
     numbers 0 and 1, with mean and variance of at most N/M. By Bernstein's inequality P(X > N/M + t)

@@ -128,7 +128,7 @@ class Fingerprints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Raise StateError unless the run was begun with exactly these records and persons.
 
         run_id : id of the run in the ledger.
-        shown : id of the run in its plan, for the message.
+        shown : id of the run in its plan, for the error message.
         """
         found = next((each for each in self.runs if each.run == run_id.hex()), None)
         begun = None if found is None else found.fingerprint

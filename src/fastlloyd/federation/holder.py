@@ -226,7 +226,9 @@ class HoldersLedger:
         )
 
     def check_name(self, dataset: DataSet, history: History) -> None:
-        """Raise BudgetError unless this ledger knows the data set, or the data set is new.
+        """Raise BudgetError if the ledger does not contain the data set, unless the owner says that
+        the data set is new. If the owner says so, raise BudgetError if the ledger has runs or a
+        limit on it.
 
         history : history of this ledger.
         """
@@ -398,16 +400,16 @@ class HoldersLedger:
         run_id: bytes,
         before: Callable[[Container[bytes]], None] = lambda _: None,
     ) -> Counted:
-        """Write to the ledger, durably, a run that a client is about to join, and all other runs in
-        the client's store. Return the ledger that counts the run.
+        """Write to the ledger, durably, the run that a client is about to join, and all other runs
+        in the client's store. Return the content of the ledger, including the run.
 
         dataset : data set that the run is charged to.
         client : store of the client.
         reserved : event that reserves the run, or None if the client's store already has the run.
             The event is the next one that the store gets.
         run_id : id of the run.
-        before : function that is called with `History.counted` before a new run is counted, if
-            nothing else refuses the run.
+        before : last check before a new run is counted, called with `History.counted` after all
+            other checks. It may raise an error to refuse the run.
 
         Raises BudgetError if a limit is too low or the ledger does not know the data set, and
         StateError if the run cannot be counted.
@@ -446,8 +448,8 @@ class HoldersLedger:
         return counted
 
     def check_counts(self, dataset: DataSet, identity: bytes, run_id: bytes) -> None:
-        """Raise BudgetError unless the ledger counts this run of the client, or knows the data set,
-        or the data set is new.
+        """Check the name of the data set, unless the ledger already counts this run of the client.
+        Raises BudgetError as `check_name` does.
 
         identity : public signing key of the client, 32 bytes.
         """

@@ -383,15 +383,17 @@ def counted_on(history: History, dataset: str) -> list[Counted]:
 
 
 def _repeated(runs: AnyRepeated) -> Counted:
-    """Return the cost of one of several equal runs and, for each round, the number of runs that
-    count it.
+    """Return the cost of one of several equal runs. Also return, for each round that is charged,
+    the number of these runs.
     """
     cost = msgspec.structs.replace(runs.cost, distance=runs.times * runs.cost.distance)
     return cost, dict.fromkeys(runs.numbers, runs.times)
 
 
 def whole(cost: PlannedCost) -> Counted:
-    """Return this cost with the indices of all rounds, as they count when a run is reserved."""
+    """Return this cost with the indices of all rounds. A run counts in this way while it is
+    reserved, as if all its rounds were charged.
+    """
     return cost, range(1, len(cost.costs) + 1)
 
 

@@ -46,8 +46,8 @@ class Bill(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """Job that was charged to an account. The default values of the fields are for a job without an
-    account.
+    """Result of charging a job to an account. The default values of the fields are for a job that
+    is charged to no account.
 
     drawing : function that must be called with the number of each round, from 0, before the noise
         of the round is drawn.

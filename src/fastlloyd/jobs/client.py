@@ -260,7 +260,7 @@ class PreparedClient(NamedTuple):
 
         rehearsed : as in `OwnRecords.look`.
 
-        Raises DataError if there are more records than the cap.
+        Raises DataError if there are more records than the client's cap in the plan.
         """
         found, source = drive(own.look, rehearsed), self.source
         client = self.plan.client(self.request.member.name)

@@ -188,5 +188,7 @@ def read_live(path: Path) -> Live | None:
 
 
 def _parties(sight: Sight) -> tuple[object, ...]:
-    """Return the part of a view whose changes are written at once."""
+    """Return the step and the parties of a view. If they change, the file is written without
+    delay.
+    """
     return sight.step, sight.n_awaited, sight.awaited, sight.connected, sight.not_told

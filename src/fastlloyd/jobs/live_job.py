@@ -61,7 +61,9 @@ class LiveJob:
         return told
 
     def _hear(self, event: object) -> None:
-        """Take over what an event says. Numbers of records and of pieces are left out."""
+        """Update the view of the job from an event. Ignore numbers of records and pieces, which the
+        file must not show.
+        """
         match event:
             case StepBegan():
                 self._show(lambda sight: replace(sight, step=event.what))

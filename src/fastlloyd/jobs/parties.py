@@ -29,7 +29,7 @@ def der(certificate: str) -> bytes:
 def check_member(public: PublicIdentity, plan: Plan, key: Path) -> None:
     """Raise PlanError unless the identity is a client of the plan.
 
-    key : file of the identity, for the message.
+    key : file of the identity, for the error message.
     """
     client = plan.client(public.name)
     if (client.signing_key, client.certificate) != (public.signing_key, public.certificate):
@@ -42,8 +42,8 @@ def check_member(public: PublicIdentity, plan: Plan, key: Path) -> None:
 def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> None:
     """Raise PlanError unless the identity is the server of the plan.
 
-    key : file of the identity, for the message.
-    path : file of the plan, for the message.
+    key : file of the identity, for the error message.
+    path : file of the plan, for the error message.
     """
     if public.certificate != plan.server.certificate:
         raise PlanError(

@@ -94,7 +94,7 @@ class Source(Protocol):
         """Raise DataError if there are more records, or persons, than the cap. If their number is
         not known without a pass, do nothing.
 
-        unit : unit that is counted, for the message.
+        unit : unit that is counted, for the error message.
         """
 
     def extremes(self) -> tuple[FloatArray, FloatArray]:
@@ -229,8 +229,8 @@ class ArrayRecords:
     columns : names of the columns.
     ids : id of each row's person, or None.
     check_finite : function that raises DataError for NaN or infinite values.
-    place : function that returns the place of a record for messages, given the record's number from
-        1.
+    place : function that returns the place of a record for error messages, given the record's
+        number from 1.
     """
 
     n_ahead, dropped, others, source = 0, 0, (), "X"
@@ -365,7 +365,7 @@ class TableSource:
         """Raise DataError if there are more records, or persons, than the cap. For a file, do
         nothing, because the number is known only after a pass.
 
-        unit : unit that is counted, for the message.
+        unit : unit that is counted, for the error message.
         """
         if not isinstance(self.records, RecordFile):
             check_cap(self.count(UNKNOWN), cap, unit)

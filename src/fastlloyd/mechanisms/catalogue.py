@@ -57,7 +57,7 @@ def read_mechanism(text: str, source: str = "mechanism.toml") -> AnyMechanism:
     Parameters
     ----------
     source : str
-        Name of the file in messages.
+        Name of the file, for error messages.
 
     Raises
     ------

@@ -28,7 +28,7 @@ def run(mechanism: PrivateRun[T], ask: Ask) -> T:
     ask : function of a round's number, from 0, and its query. It returns the noisy answer and its
         noise scales.
 
-    In a federated run, each client makes the same calls, one for each message.
+    In a federated run, each client calls the same methods of the mechanism as messages arrive.
     """
     state = mechanism.start()
     for number in range(mechanism.n_rounds):
@@ -38,7 +38,7 @@ def run(mechanism: PrivateRun[T], ask: Ask) -> T:
 
 
 def rehearse(mechanism: AnyRun) -> list[Query]:
-    """Return the queries of a run whose answers are all 0, to time how long real answers take."""
+    """Return the queries of a run in which all answers are 0, to time such queries on real data."""
     asked: list[Query] = []
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:

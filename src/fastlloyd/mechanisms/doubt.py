@@ -33,10 +33,11 @@ def is_doubtful(
     n_draws : number of separately rounded draws in the noise of every entry.
 
     If all parties follow the protocol, a run has a doubtful round with probability below 2**-40.
-    All answers of a run have K numbers, and so at most 2 K inequalities. Noise breaks each
-    inequality with probability below 2**-41 / 2 K (docs/proofs/doubt.md), so any of them with
-    probability below 2**-41. The other half of 2**-40 covers rounding in this function. Rounding
-    changes a threshold by less than 2**-44 of its value.
+    Every exact answer satisfies certain inequalities: for example, a count is at most `n_records`.
+    The answers of a run contain K numbers, and so at most 2 K inequalities are tested. Noise breaks
+    each inequality with probability below 2**-41 / (2 K) (docs/proofs/doubt.md), so any of them
+    with probability below 2**-41. The other half of 2**-40 covers rounding in this function.
+    Rounding changes a threshold by less than 2**-44 of its value.
     """
     exponent = (FALSE_ALARM_BITS + 1) * math.log(2) + math.log(2 * m.n_released)
 

@@ -42,9 +42,10 @@ def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | 
     LOSS_TOLERANCE of a typical loss.
 
     In a typical loss, the distance of each of n_expected records from its centroid is half the
-    radius, as Section 5.5 of the paper assumes. So each adds a quarter of the cap. The cap cancels
-    out, because noise is proportional to it. Gaussian noise with a multiplier s deviates by s caps,
-    and Laplace noise by sqrt 2 / epsilon caps.
+    radius, as Section 5.5 of the paper assumes. So each adds a quarter of the squared radius, which
+    is the cap of a record's loss. The cap cancels out, because noise is proportional to it.
+    Gaussian noise with a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon
+    caps.
     """
     if noise is Noise.NONE:
         return Fraction(0)

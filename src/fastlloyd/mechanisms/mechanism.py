@@ -194,8 +194,8 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def radius_share(self) -> Fraction:
-        """Planned radius of a cluster, divided by the radius of a cube, if n_clusters equal cubes
-        fill the domain.
+        """Planned radius of a cluster, as a multiple of half the diagonal of a box. The box has the
+        shape of the domain, and 1 / n_clusters of its volume.
         """
         raise NotImplementedError
 

@@ -110,7 +110,7 @@ class PrivateRun(
 
     @property
     def noise(self) -> Noise:
-        """Law of the noise in the answers."""
+        """Distribution of the noise in the answers: Gaussian, Laplace or none."""
         raise NotImplementedError
 
     @property
@@ -332,12 +332,12 @@ class PrivateRun(
 
     @classmethod
     def from_toml(cls, text: str, source: str = "mechanism.toml") -> Self:
-        """Return the run in the text of `mechanism.toml`.
+        """Return the run that the text of a file `mechanism.toml` describes.
 
-        source : name of the file in messages.
+        source : name of the file, for error messages.
 
-        Raises PlanError if the text was changed, or its noise is too small for the guarantee it
-        states.
+        Raises PlanError if the text was edited after it was written, or if its noise is too small
+        for the guarantee it states.
         """
         return from_toml(text, cls, source)
 

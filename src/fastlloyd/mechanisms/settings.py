@@ -159,7 +159,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def noise(self) -> Noise:
-        """Law of the noise."""
+        """Distribution of the noise: Gaussian, Laplace or none."""
         raise NotImplementedError
 
     @property
@@ -290,7 +290,7 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
 
     @property
     def noise(self) -> Noise:
-        """Law of the algorithm's noise."""
+        """Distribution of the noise: Gaussian, Laplace or none."""
         return self.algorithm.noise
 
     @property
@@ -305,7 +305,7 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
 
 
 def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:
-    """Raise PlanError if n_expected is below 1 or above the cap.
+    """Raise PlanError if n_expected is below 1 or above the cap `n_records`.
 
     The message does not show the cap, because it may have been taken from the data.
     """

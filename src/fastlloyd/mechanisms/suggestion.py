@@ -56,10 +56,10 @@ class NoisyVotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True):
-    """Groups that noisy votes show.
+    """Numbers of groups into which the noisy votes suggest that the data split.
 
-    clearest : number of groups of the clearest split, or None if no split is clearer than that of
-        one Gaussian.
+    clearest : number of groups in the clearest split. None if no split is clearer than a split of
+        data without groups, drawn from one Gaussian.
     finer : number of groups after each group of the clearest split is split in turn, or None if no
         group splits.
     """
@@ -147,10 +147,12 @@ def silhouette(
 
 
 def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
-    """Return, for each place, the mean squared distance of its nearest records from it, (n,).
+    """Return, for each place, an estimate of the mean squared distance between the place and its
+    own records, (n,). A record belongs to the nearest place.
 
-    The records are assumed to fill a cube that reaches half-way to the next place. Without this
-    extent, a clustering with one cluster for each place would have the largest silhouette.
+    The records of a place are assumed to fill a cube that reaches half-way to the next place.
+    Without this extent, a clustering with one cluster for each place would have the largest
+    silhouette.
 
     which : indices of the places.
     """

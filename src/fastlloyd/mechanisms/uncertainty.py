@@ -146,8 +146,9 @@ class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """Noisy loss of the final centroids, and its standard error, in squared half widths of the
     domain.
 
-    The loss is the sum over all records of the squared distance to the nearest centroid, each at
-    most the cap. The noisy loss is unbiased, so it may be negative if the noise exceeds the loss.
+    The loss is the sum over all records of the squared distance to the nearest centroid, each
+    clipped to a cap. The noisy loss is unbiased, so it may be negative if the noise exceeds the
+    loss.
     """
 
     value: float

@@ -43,7 +43,7 @@ class ArrowRecords(Reader):
     """
 
     source: str
-    what: str  # "a Parquet file", for messages
+    what: str  # "a Parquet file", for error messages
     names: tuple[str, ...]
     columns: tuple[str, ...]
     dtype: npt.DTypeLike
@@ -73,7 +73,7 @@ class ArrowRecords(Reader):
         """Return the records with the chosen columns of a schema.
 
         batches : function that yields the batches with the columns of the given names.
-        what : name of the format in messages.
+        what : name of the format, for error messages.
         unit : name of the column of the ids, or None.
         text_columns : names of the chosen columns that are read as text. They hold text, categories
             of text, integers or dates.
@@ -200,9 +200,9 @@ class ArrowRecords(Reader):
 
 @contextmanager
 def errors(source: str, what: str) -> Iterator[None]:
-    """Convert errors of pyarrow to DataError, because their words may quote cells.
+    """Convert pyarrow errors to DataError, because the messages of pyarrow may quote cells.
 
-    what : name of the format in messages.
+    what : name of the format, for error messages.
     """
     try:
         yield

@@ -20,7 +20,7 @@ def check_ids(kind: Any, name: str, source: str) -> str:
 
     Raises DataError for any other type.
 
-    name : name of the column in messages.
+    name : name of the column, for error messages.
     """
     types = importlib.import_module("pyarrow.types")
     kind = kind.value_type if types.is_dictionary(kind) else kind

@@ -21,7 +21,7 @@ _LARGEST_POWER = 22
 def load(name: str, source: str) -> Any:
     """Return a module of pyarrow. Raises DataError with the command that installs it.
 
-    source : name of the records in the message.
+    source : name of the records, for the error message.
     """
     try:
         return importlib.import_module(name)

@@ -22,7 +22,7 @@ def check_texts(kind: Any, name: str, source: str) -> None:
     """Raise DataError unless cells of this Arrow type can be read as numbers, text, categories or
     dates.
 
-    name : name of the column in messages.
+    name : name of the column, for error messages.
     """
     types = importlib.import_module("pyarrow.types")
     said = content(kind.value_type if types.is_dictionary(kind) else kind)
@@ -39,7 +39,7 @@ def check_texts(kind: Any, name: str, source: str) -> None:
 def own_cells(array: Any, name: str, source: str) -> RealArray | TextCells | DayCells:
     """Return the cells of an Arrow array as numbers, text or dates. The type of the array decides.
 
-    name : name of the column in messages.
+    name : name of the column, for error messages.
     """
     types = importlib.import_module("pyarrow.types")
     holds = content(array.type).holds

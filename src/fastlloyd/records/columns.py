@@ -45,8 +45,8 @@ def chosen(
     source marks as an index.
 
     columns : names, None for all columns, or NUMERIC for all columns of numbers.
-    source, where : for messages, the name of the source, and the part of the source that contains
-        the column names.
+    source, where : for error messages, the name of the source, and the part of the source that
+        contains the column names.
     is_number : function that returns whether the column at a position has numbers.
     unit : name of the column of the ids, or None.
     index : names of the columns that the source marks as an index.

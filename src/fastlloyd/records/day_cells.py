@@ -51,7 +51,7 @@ class DayCells:
 def day_cells(array: Any, name: str, source: str) -> DayCells:
     """Return the cells of an Arrow array of dates, or of times without a zone.
 
-    name : name of the column in messages.
+    name : name of the column, for error messages.
 
     Raises DataError for times with a zone, which are on two dates at once.
     """

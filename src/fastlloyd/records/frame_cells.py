@@ -25,7 +25,7 @@ from fastlloyd.records.text_cells import TextCells
 def own_cells(column: FrameColumn, source: str) -> RealArray | TextCells | DayCells:
     """Return the cells of a column of a data frame: numbers as float64, text or dates.
 
-    source : name of the data frame in messages.
+    source : name of the data frame, for error messages.
 
     Raises DataError for a column of anything else. The message shows no cell.
     """

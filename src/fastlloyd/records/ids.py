@@ -53,7 +53,7 @@ def in_utf8(texts: Sequence[str]) -> list[bytes] | None:
 class Ids(ABC):
     """Ids of records, in their order.
 
-    kind : kind of the ids in the source, "integers" or "text", for messages.
+    kind : kind of the ids in the source, "integers" or "text", for error messages.
     """
 
     __slots__ = ()

@@ -69,7 +69,7 @@ def guarded(read: Callable[[], T], what: str) -> T:
 
     Only FastLloydError passes unchanged. The words of other errors may quote cells.
 
-    what : name of the object in the message.
+    what : name of the object, for the error message.
     """
     try:
         return read()
@@ -166,7 +166,7 @@ def matrix(X: Any, what: str = "X") -> Cells:
     itself is returned.
 
     X : an array, nested sequences, a data frame, or anything that NumPy converts.
-    what : name of X in messages.
+    what : name of X, for error messages.
 
     Raises DataError if cells are not numbers. The `code` of the error is that of `Holds`, and its
     `field` the column of a data frame.
@@ -249,7 +249,7 @@ def taken_over(X: Any, what: str = "X") -> Any:
 
     Some objects can be read only once, so the caller keeps the data frame.
 
-    what : name of X in messages.
+    what : name of X, for error messages.
     """
     frame = guarded(partial(frame_of, X), what)
     return X if frame is None else frame
@@ -260,7 +260,7 @@ def names_of(X: Any, what: str = "X") -> tuple[str, ...] | None:
 
     Also returns None if a name is not text.
 
-    what : name of X in messages.
+    what : name of X, for error messages.
     """
     frame = guarded(partial(frame_of, X), what)
     if frame is None:
@@ -275,7 +275,7 @@ def refuse_other_columns(X: Any, what: str, other: Any, other_what: str) -> None
 
     Columns are matched by position. A table without names is not compared.
 
-    what, other_what : names of the tables in the message.
+    what, other_what : names of the tables, for the error message.
     """
     names, others = names_of(X, what), names_of(other, other_what)
     if names is not None and others is not None and names != others:
@@ -289,7 +289,7 @@ def refuse_other_columns(X: Any, what: str, other: Any, other_what: str) -> None
 def refusal(where: str, said: Content, field: str | None) -> DataError:
     """Return the error for content that is not numbers, with the remedy.
 
-    where : name of the table or column in the message.
+    where : name of the table or column, for the error message.
     said : words for the content.
     field : name of the column, or None.
     """

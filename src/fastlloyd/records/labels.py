@@ -31,7 +31,7 @@ def refuse_other_rows(X: Any, values: Any, what: str) -> None:
     order of the rows.
 
     values : entries, one for each row of X.
-    what : name of the entries in the message.
+    what : name of the entries, for the error message.
     """
     if (index := getattr(values, "index", None)) is None or callable(index):
         return

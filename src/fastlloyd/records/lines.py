@@ -67,7 +67,9 @@ class _Decoded:
         self._decoder = codecs.getincrementaldecoder(encoding)("strict")
 
     def read1(self, size: int) -> bytes:
-        """Return the text of the next bytes: at least one byte, or none at the end of the file."""
+        """Return the next bytes of the text in UTF-8: at least one byte, or b"" at the end of the
+        file.
+        """
         while True:
             arrived = self._stream.read1(size)
             try:

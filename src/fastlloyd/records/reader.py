@@ -44,7 +44,7 @@ def complete(
 
     The result has the memory order of the block.
 
-    columns : names of the features, for messages.
+    columns : names of the features, for error messages.
     where : function that returns the place of a record in its source, given the record's number.
     first : number of the block's first record.
 
@@ -135,7 +135,7 @@ class Reader(ABC):
         yield from map(cells_of, self.blocks())
 
     def place(self, record: int) -> str:
-        """Return the place of a record in the file, for messages.
+        """Return the place of a record in the file, for error messages.
 
         record : number of the record, from 1.
         """

@@ -48,7 +48,7 @@ class FrameRecords(NamedTuple):
         return "FrameRecords(...)"
 
     def place(self, record: int, /) -> str:
-        """Return the position of a record's first row, for messages.
+        """Return the position of a record's first row, for error messages.
 
         record : number of the record, from 1.
         """
@@ -75,7 +75,7 @@ def frame_records(
         exactly these columns, in the order of the features.
     using : features, and where their columns are.
     ids : id of the person of each row, or None.
-    source : name of the table in messages.
+    source : name of the table, for error messages.
 
     Raises DataError if a column is missing, or if the recipe refuses a cell. The message names row
     and column, and shows no cell.

@@ -46,7 +46,7 @@ class RecordFile:
 
     columns : names of the chosen columns.
     others : names of the columns that were not chosen.
-    source : file, folder or pattern, for messages.
+    source : file, folder or pattern, for error messages.
     pieces : pieces of the source, sorted by path, or () if the records come from no regular file.
     n_rows : number of records before any is dropped, or None if it is known only after reading.
     dropped : number of records that a complete pass left out because of a missing cell, or None
@@ -200,7 +200,7 @@ class RecordFile:
             yield block
 
     def place(self, record: int) -> str:
-        """Return the place of a record in the source, for messages.
+        """Return the place of a record in the source, for error messages.
 
         It is the line or the number of the record, and the file if there are several. The files are
         read again to find it. For a pipe, only the number among the kept records is known.

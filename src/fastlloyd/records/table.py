@@ -78,7 +78,7 @@ def ids_of(block: RealArray | ColumnBlock) -> Ids | None:
 
 
 def numbered(record: int) -> str:
-    """Return words for a record's place in a source without lines, for messages."""
+    """Return words for a record's place in a source without lines, for error messages."""
     return f"record {record}"
 
 
@@ -90,7 +90,7 @@ class Table:
 
     values : float64 (n_records, n_features), read-only, at least one record.
     columns : n_features distinct names.
-    source : name of the source of the records in messages.
+    source : name of the source of the records, for error messages.
     dropped : number of records that were left out because of a missing cell.
     others : names of the columns of the source that were not chosen.
     place : function that returns the place of a record in the source ("line 17"), given the

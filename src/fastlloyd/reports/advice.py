@@ -1,10 +1,11 @@
 """Forecasts of a run at several epsilons, from public numbers only: verdicts, error bars, odds and
 bytes.
 
-Each forecast is a `jobs.forecast.Forecast`. An error bar is half of the interval that a result will
-show for a centroid whose interval is reliable (settled): two standard errors. For MomentLloyd,
-error bars come from a table that was simulated (`mechanisms/moment_lloyd/expected.py`). For the
-paper's algorithms they come from a closed form times a simulated factor.
+Each forecast is a `jobs.forecast.Forecast`. An error bar is two standard errors. It is half of the
+interval that a result will show for a centroid, if the interval is reliable (settled). For
+MomentLloyd, error bars come from a table that was simulated
+(`mechanisms/moment_lloyd/expected.py`). For the paper's algorithms they come from a closed form
+times a simulated factor.
 
 The closed form is also used by the planner's analysis. Let a typical cluster have C = N / k
 records. In the last round its centroid becomes m' = (R + r) / (C + c). R is the exact sum of its
@@ -175,9 +176,9 @@ class WantedBars(msgspec.Struct, frozen=True, kw_only=True):
     """Smallest epsilon for wanted error bars.
 
     errors : largest wanted error bar of each named feature, in the units of its column.
-    outlook : forecast at the smallest epsilon that suffices, with two digits, up to 10. It suffices
-        if the noise does not dominate, and no error bar is longer than wanted. None if no epsilon
-        suffices.
+    outlook : forecast at the smallest epsilon that suffices, to two significant digits. An epsilon
+        suffices if the noise does not dominate, and no error bar is longer than wanted. None if no
+        epsilon up to 10 suffices.
     """
 
     errors: dict[str, float]
@@ -189,9 +190,10 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
     question : public numbers of the run.
     outlooks : forecasts in the order of the epsilons.
-    least_epsilon : smallest epsilon with two digits, up to 10, whose verdict is `clear`, or None.
-    needed_records : smallest number of records with two digits, up to 990 billion, whose verdict at
-        epsilon 1 is `clear`, or None.
+    least_epsilon : smallest epsilon, to two significant digits, whose verdict is `clear`. None if
+        it is above 10.
+    needed_records : smallest number of records, to two significant digits, whose verdict at epsilon
+        1 is `clear`. None if it is above 990 billion.
     wanted : smallest epsilon for the wanted error bars, or None if no error bars were given.
     by_clients : dict from the number of clients that may have rows of one person to the error bars
         at each epsilon. Empty unless a federated run protects persons.

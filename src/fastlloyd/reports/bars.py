@@ -21,7 +21,7 @@ class Bar(msgspec.Struct, frozen=True):
     size : half of the interval in the units of the column. It is a factor for a feature whose
         logarithms are clustered, a number of days for a date, and a share for a category. It is
         infinite if hardly any centroid would have a reliable interval.
-    text : size for people, rounded up to two digits.
+    text : size as text for readers, rounded up to two significant digits.
     """
 
     feature: str

@@ -33,7 +33,7 @@ class Names(NamedTuple):
         """Raise DataError for a name that cannot be shown, or for a cluster that does not exist.
 
         n_clusters : number of clusters of the result.
-        source : name of the file or option in messages.
+        source : name of the file or option, for error messages.
         """
         texts = list(self.clusters.values()) + ([] if self.title is None else [self.title])
         for text in texts:
@@ -54,7 +54,7 @@ class Names(NamedTuple):
         """Return the names in a file, or no names if content is None.
 
         n_clusters : number of clusters of the result.
-        source : name of the file in messages.
+        source : name of the file, for error messages.
 
         Raises DataError if it is not a file of names.
         """

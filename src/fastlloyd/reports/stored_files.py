@@ -17,7 +17,7 @@ _MADE = PAGE, PICTURE, COMPARISON  # made from the others, or not covered by the
 class StoredFiles(NamedTuple):
     """Files of a result, with their contents.
 
-    folder : folder of the files, for messages.
+    folder : folder of the files, for error messages.
     contents : content of each file by its name.
     """
 

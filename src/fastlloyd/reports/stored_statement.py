@@ -88,7 +88,7 @@ class SealedSettings(NamedTuple):
     def check(self, source: str, advice: str) -> None:
         """Raise DataError unless plan and first stage belong to the mechanism.
 
-        source : name of the file or model in the message.
+        source : name of the file or model, for the error message.
         advice : remedy in the message.
         """
         m, first = self.mechanism, self.first
@@ -103,7 +103,7 @@ class SealedSettings(NamedTuple):
     def statement(self, source: str, said: dict[str, Any], n_included: int | None) -> Any:
         """Return the privacy statement that follows from the settings.
 
-        source : name of the file or model in messages.
+        source : name of the file or model, for error messages.
         said : stored statement. The epsilon of a run with two stages is taken from it, and must be
             large enough for both stages.
         n_included : number of clients in the last sum of a federated run, or None.
@@ -189,7 +189,7 @@ def stored_statement(files: StoredFiles, sealed: SealedSettings) -> PrivacyState
 def state_statement(source: str, said: Any, sealed: SealedSettings) -> PrivacyStatement:
     """Return the privacy statement in a model's saved state, after a check against its settings.
 
-    source : name of the model in messages.
+    source : name of the model, for error messages.
     said : statement in the state.
     sealed : settings of the model.
 
@@ -211,7 +211,7 @@ def _checked(
 ) -> PrivacyStatement:
     """Return the statement that follows from the settings, with the findings of the run.
 
-    source : name of the file or model in messages.
+    source : name of the file or model, for error messages.
     said : stored statement.
     sealed : settings.
     n : number of clients in the last sum, or None.

@@ -93,11 +93,13 @@ class Units:
         return size
 
     def bar(self, half: float) -> str:
-        """Return an error bar (half of an interval) for people, rounded up to two digits."""
+        """Return an error bar (half of an interval) as text for readers, rounded up to two
+        significant digits.
+        """
         return f"± {as_whole(size_up(self, half)):,g}"
 
     def beyond(self, difference: float) -> float:
-        """Return a difference with its sign and two digits, rounded away from 0."""
+        """Return a difference with its sign, rounded away from 0 to two significant digits."""
         return math.copysign(two_digits_up(abs(difference)), difference)
 
 
@@ -287,5 +289,5 @@ def in_units(
 
 
 def size_up(units: Units, difference: float) -> float:
-    """Return the size of a difference with two digits, rounded up."""
+    """Return the size of a difference, rounded up to two significant digits."""
     return two_digits_up(units.size(difference))

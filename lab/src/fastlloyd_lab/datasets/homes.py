@@ -54,7 +54,7 @@ class OwnSet:
     def read(self, name: str) -> Table:
         """Return the records of the set, with columns x1, x2, ...
 
-        name : name of the set, for messages.
+        name : name of the set, for error messages.
 
         Raises DataError if the file is missing, or differs from the manifest.
         """

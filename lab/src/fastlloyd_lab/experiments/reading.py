@@ -112,7 +112,7 @@ def split(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def parse(cells: Mapping[str, Any], where: str) -> Row:
     """Return the row in the cells of a line.
 
-    where : place of the line in messages, such as "line 2 of FILE".
+    where : place of the line for error messages, such as "line 2 of FILE".
 
     Raises DataError if a cell is not a valid value of its column. The message names the place and
     the column.
@@ -229,9 +229,11 @@ def read(folder: Path) -> Results:
 
 
 def _specification(folder: Path, provenance: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the specification of the results, as text and as its content.
+    """Return the specification of the results twice: as text, and as the content of the parsed
+    text.
 
-    The specification is the copy in the folder or, without a copy, the content in the provenance.
+    It is read from the copy in the folder. Without a copy, the text is "", and the content comes
+    from the provenance.
     """
     if (folder / SPECIFICATION).is_file():
         path = folder / SPECIFICATION

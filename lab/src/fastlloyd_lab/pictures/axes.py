@@ -177,8 +177,8 @@ def _apart(places: Sequence[float], labels: Sequence[str]) -> list[int]:
 
 
 def spaced(values: Sequence[float], least: float) -> list[float]:
-    """Return ascending values with some left out, so that neighbours are at least `least` of the
-    range apart.
+    """Return ascending values with some left out, so that neighbours are far enough apart: at least
+    the fraction `least` of the whole range.
 
     The first and the last value are always kept.
     """

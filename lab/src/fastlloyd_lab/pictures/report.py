@@ -78,8 +78,8 @@ def _sections(
 
 
 def _methods(summaries: Summaries) -> list[str]:
-    """Return the names of the methods as in figures. If options were swept, only the number of
-    variants of a method is given.
+    """Return the names of the methods and their variants, as plots show them. If a method has many
+    variants, return its name with their number instead.
     """
     found: list[str] = []
     for method in dict.fromkeys(each.method for each in summaries.variants):

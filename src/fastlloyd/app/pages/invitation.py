@@ -1,4 +1,6 @@
-"""Step 2 of a study: the plan that was sent, and its digest as the user heard it."""
+"""Step 2 of a study: the user names the plan file that was sent, and types its digest, which the
+sender told the user in another way, such as by telephone.
+"""
 
 from pathlib import Path
 

@@ -30,7 +30,7 @@ _OF_FILE = ("names", "id", "words", "files", "columns", "layout", "doubts")
 class _Wanted(msgspec.Struct, frozen=True):
     """Column that a plan asks for.
 
-    label : name of the column for people.
+    label : readable name of the column.
     """
 
     key: str
@@ -165,7 +165,7 @@ def _column(
 
 
 async def choose(site: Site, request: Request) -> Response:
-    """Take a folder to list, or a file from the list."""
+    """Handle the choice of a path: list the folder that the user chose, or use the chosen file."""
     name, given = id_of(request), await Form.of(request)
     answers = site.studies.load(name)
     found, fault = picked(given)

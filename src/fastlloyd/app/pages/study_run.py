@@ -37,8 +37,8 @@ _SAID = {
 
 
 def words(look: RunLook, study: StudyLook) -> tuple[str, str]:
-    """Return two texts for people: the state of a part in a study, and details of its current
-    step.
+    """Return two texts for readers: the state of the user's part in a study, and details of its
+    current step.
     """
     if look.state is not RunState.RUNNING:
         return "Finished." if look.state is RunState.DONE else _SAID[look.state], ""
@@ -69,7 +69,7 @@ def heard(live: Live) -> tuple[str, str]:
 
 
 def live(site: Site, request: Request, look: RunLook, study: StudyLook) -> Response:
-    """Return the state of a part in a study to the script of its page."""
+    """Return the state of the user's part in a study, for the script of its page."""
     errand = site.errands.of(id_of(request), GO_ON)
     if errand is not None and errand.state != OVER:
         return answer(request, words_of(errand), "", is_over=False)
@@ -79,7 +79,7 @@ def live(site: Site, request: Request, look: RunLook, study: StudyLook) -> Respo
 
 
 def show(site: Site, request: Request, look: RunLook, study: StudyLook) -> Response:
-    """Return the page of a part in a study that has no result yet."""
+    """Return the page about the user's part in a study, as long as there is no result."""
     name, errand = id_of(request), site.errands.of(id_of(request), GO_ON)
     if errand is not None and errand.state != OVER:
         end = (f"/runs/{name}", "Continue")

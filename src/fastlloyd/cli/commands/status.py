@@ -76,9 +76,12 @@ def status(stores: StoreFiles, watch: Watch = False, html: Html = None, json: Js
 
 
 def _look(path: Path, before: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what is known now. A job that ends without a result leaves nothing.
+    """Return what is known now about the store or job at `path`. A job that ended without a result
+    has removed its file. Then the facts of the last look are returned, marked as over.
 
     before : what was found by the last look, or None.
+
+    Raises StateError if nothing is found and the last look found no job.
     """
     from fastlloyd.errors import StateError
     from fastlloyd.reports.status import look

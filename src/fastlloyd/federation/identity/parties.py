@@ -52,7 +52,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Raise DataError if `n` records, or persons, exceed the client's cap. The message does not
         show n.
 
-        unit : unit that is counted, for the message.
+        unit : unit that is counted, for the error message.
         """
         if n > self.max_records:
             raise DataError(
@@ -277,7 +277,7 @@ def check_networked(
 def check_address(address: str, what: str = "server address") -> None:
     """Raise PlanError unless the address is HOST:PORT. An IPv6 address must be in brackets.
 
-    what : name of the address, for the message.
+    what : name of the address, for the error message.
     """
     match = ADDRESS.fullmatch(address)
     if match is None or not 1 <= int(match["port"]) <= 65535 or not _is_host(match["host"]):

@@ -1,8 +1,8 @@
 """Kinds of masks, and the numbers that depend on them: clients that must answer, shares of noise in
-every sum, and the size and the cost of a share.
+every sum, and the size and the cost of one share of noise.
 
-A plan names M clients. The n clients that are present when keys are dealt share keys. At most D
-clients may be missing at that time, and t clients may pool what they see.
+A plan names M clients. Of these, n are present when keys are dealt, and only these n exchange keys.
+At most D clients may be missing at that time, and t clients may pool what they see.
 """
 
 import enum
@@ -104,8 +104,8 @@ class Masks(enum.Enum):
         return present[:1] if self is Masks.GROUP else present
 
     def recipients(self, name: str, present: Sequence[str]) -> Sequence[str]:
-        """Return the clients for which client `name` makes keys: the clients after it, or none if
-        it makes no keys.
+        """Return the clients for which client `name` makes keys: those after it in the order of the
+        plan. With GROUP, only the first client makes keys, so return none for another client.
 
         present : names of the clients that the Deal names, in the order of the plan.
         """

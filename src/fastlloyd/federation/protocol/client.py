@@ -191,7 +191,7 @@ class ClientSession(Secret):
 
     @property
     def progress(self) -> str:
-        """Progress of this client, as a text for people."""
+        """Progress of this client, as text for readers."""
         n_rounds = self.plan.mechanism.n_rounds
         return (
             f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value

@@ -135,7 +135,7 @@ class ServerSession:
 
     @property
     def progress(self) -> str:
-        """Progress of the run, as a text for people."""
+        """Progress of the run, as text for readers."""
         n_rounds = self.plan.mechanism.n_rounds
         return (
             f"round {self.n_closed + 1} of {n_rounds}"

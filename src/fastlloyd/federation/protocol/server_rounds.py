@@ -258,8 +258,8 @@ class ServerRounds:
         return [Decide(Proposal, (parameters,), self.present)]
 
     def _next_turn(self) -> list[Step]:
-        """Ask the next client in the last sum for parameters, or end the run if no more clients may
-        be asked.
+        """Ask another client for the parameters: the next one among the clients in the last sum.
+        End the run if no further client may be asked.
         """
         asked, number = self.included[-1], self.n_closed + 1
         if not self.may_ask_another:

@@ -84,10 +84,10 @@ class KnownRecords(NamedTuple):
         self.known.check_name(dataset, self.fingerprint, run_id, counted)
 
     def check_same(self, run_id: bytes, shown: str) -> None:
-        """Raise StateError unless the run that is to continue was begun with exactly these records.
+        """Raise StateError unless the client's records are those with which the run began.
 
         run_id : id of the run in the ledger.
-        shown : id of the run in its plan, for the message.
+        shown : id of the run in its plan, for the error message.
         """
         self.known.check_same_records(run_id, shown, self.fingerprint)
 

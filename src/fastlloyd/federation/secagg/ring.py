@@ -60,8 +60,8 @@ class Ring(enum.Enum):
     def wrap(self, values: npt.NDArray[np.int64]) -> RingVector:
         """Return the int64 values modulo 2**bits, in the same shape.
 
-        Raises LocalProtocolError for any other dtype. A float or a narrower array was rounded or
-        cut before, which must not remain unnoticed.
+        Raises LocalProtocolError for any other dtype, because values in floats or narrower integers
+        may already have been rounded or truncated.
         """
         if values.dtype != np.int64:
             raise LocalProtocolError(

@@ -162,7 +162,7 @@ class Store:
         different events.
 
         remembered : position that the party remembers. A length of 0 means that it remembers none.
-        by : name of the party, for the message.
+        by : name of the party, for the error message.
         """
         holds = self._position.length
         if remembered.length and (

@@ -194,7 +194,9 @@ class LimitSet(_Event, frozen=True, tag=5):
 
     @property
     def speaks_of(self) -> Neighbours | None:
-        """Neighbours of the limit: None, because the relation of the runs decides."""
+        """Neighbours to which the limit applies. None, because the neighbouring relation of the
+        runs decides.
+        """
         return None
 
 

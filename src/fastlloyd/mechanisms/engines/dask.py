@@ -30,7 +30,7 @@ class DaskEngine:
     values.
 
     client : a `distributed.Client`, which `close` closes.
-    name : name of the engine in messages.
+    name : name of the engine, for error messages.
     """
 
     def __init__(self, client: Any, name: str) -> None:

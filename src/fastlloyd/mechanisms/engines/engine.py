@@ -10,7 +10,7 @@ PULSE = 0.5  # seconds in which something comes, or None
 class Engine(Protocol):
     """Workers that read pieces of records. A subclass defines `name` and `map`.
 
-    name : name of the engine in messages.
+    name : name of the engine, for error messages.
     kept_bytes : number of bytes that all workers together may keep between passes.
     """
 

@@ -48,7 +48,7 @@ class EngineRecords:
 
     clipped, dropped : as in `GridRecords` and `RecordFile`, after a complete pass.
 
-    source : name of the records in messages.
+    source : name of the records, for error messages.
     parts : the engine's handle of each `Partition`, in the order of their numbers.
     cells : for each part, an upper bound on its number of cells, or None if it is known only after
         reading.

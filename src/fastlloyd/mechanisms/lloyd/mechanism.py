@@ -155,7 +155,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def noise(self) -> Noise:
-        """Law of the noise of the answers."""
+        """Distribution of the noise in the answers: Gaussian, Laplace or none."""
         return self.algorithm.noise
 
     @property

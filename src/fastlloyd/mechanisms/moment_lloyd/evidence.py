@@ -80,8 +80,8 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
 def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVotes:
     """Return the noisy votes, with the position of each candidate.
 
-    A position has one coordinate for each feature or, with directions, one for each direction
-    found.
+    A position has one coordinate for each feature. If the mechanism has directions, it has one for
+    each direction found instead.
     """
     votes = histogram.votes
     return NoisyVotes(

@@ -42,7 +42,7 @@ def mean(m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
 
 
 def number(m: MomentFields, count: Noisy) -> float:
-    """Return an estimate of the number of records, at least 1 and at most the cap.
+    """Return an estimate of the number of records, at least 1 and at most the cap `n_records`.
 
     It is the mean of the noisy count and the expected number, each weighted by its precision. The
     expected number is assumed to have a standard deviation of half its value.
@@ -54,7 +54,7 @@ def number(m: MomentFields, count: Noisy) -> float:
 
 def scaled(m: MomentFields, state: State, share: float) -> State:
     """Return the state with its number of records multiplied by `share`. The result is at least 1
-    and at most the cap.
+    and at most the cap `n_records`.
     """
     return known(
         m,
@@ -70,8 +70,9 @@ def divisor(m: MomentFields, state: State) -> float:
 
     It is the number of records, but at least `LEAST_DEVIATIONS` standard deviations of this number.
     A sum divided by a number that is mostly noise would be mostly noise too. The minimum is never
-    above a quarter of the expected number, or above the cap. It uses the planned deviation, which
-    is for all clients. So if clients are missing, the centroids move more cautiously.
+    above a quarter of the expected number, or above the cap `n_records`. It uses the planned
+    deviation, which is for all clients. So if clients are missing, the centroids move more
+    cautiously.
     """
     deviation = float(m.count_scales[0]) / 2**m.number_bits
     least = LEAST_DEVIATIONS / math.sqrt(sum(_precisions(m, deviation)))

@@ -351,8 +351,8 @@ class SecondMomentRound(ClippingRound, frozen=True, kw_only=True, tag="second-mo
         return {"number", "centre", "length"}
 
     def follow(self, m: MomentFields, state: State, diagonal: Noisy, above: Noisy) -> State:
-        """Return the state with directions, and with candidates (or centroids, without a vote)
-        along them.
+        """Return the state with directions, and with candidates along them. Without a vote,
+        centroids take the place of candidates.
         """
         state = directions(m, state, self.radius, diagonal, above)
         return (
@@ -404,8 +404,8 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
         return ask(m.question(self), candidates=state.candidates, **frame)
 
     def needs(self, m: MomentFields) -> set[str]:
-        """Return the names of the state's fields for the candidates and, with directions, for the
-        fitted Gaussian.
+        """Return the names of the state's fields that the query uses: those for the candidates. If
+        the mechanism has directions, also return those for the fitted Gaussian.
         """
         return {"number", "candidates"} | (
             {"centre", "directions", "variances", "length"} if m.n_directions else set()

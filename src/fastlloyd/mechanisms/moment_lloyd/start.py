@@ -42,7 +42,8 @@ SURE = 4.0  # deviations of the noise: one candidate in 30,000 has as much of no
 def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatArray) -> State:
     """Return the state with candidates in a box.
 
-    Few candidates are spread by k-means. More candidates form a regular grid.
+    If there are at most `FEW_CANDIDATES`, they are spread over the box by k-means. Otherwise they
+    form a regular grid.
 
     low, high : corners of the box, float64 (d,).
     """

@@ -48,7 +48,7 @@ class PersonsInPasses:
 
     rows : blocks of grid points with ids.
     run : mechanism that gives the number of shares of a person and the seed.
-    source : name of the rows in messages.
+    source : name of the rows, for error messages.
     """
 
     def __init__(self, rows: Rows, run: AnyRun, *, source: str) -> None:
@@ -62,7 +62,7 @@ class PersonsInPasses:
         return None if self._spread is None else self._spread[1]
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """Return the exact answer and the number of persons, in one pass. A row counts as often as
+        """Return the exact answer and the number of persons, in one pass. Each row is multiplied by
         its number of shares (its weight among the rows of its person).
         """
         return self.total(query)
@@ -72,8 +72,8 @@ class PersonsInPasses:
         return self._first()[1]
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum of `asked` over the rows, and the number of persons. A row counts as often
-        as its number of shares (its weight among the rows of its person).
+        """Return the sum of `asked` over the rows, and the number of persons. Each row is
+        multiplied by its number of shares (its weight among the rows of its person).
 
         `asked` must not depend on the positions of rows in the pass.
         """
@@ -179,8 +179,8 @@ class _Dealing(Spreading):
         return len(n_rows)
 
     def one_person(self, part: RowsOnDisk) -> int:
-        """Find the client and the number of shares of every row of one person with many rows.
-        Return 1.
+        """Choose the client of each row of a person with many rows, and compute the row's number of
+        shares. Return the number of persons in the part, 1.
         """
         dealt, found = Spill(self._dealt, WIDTH + 1), set[int]()
         for words, numbers in self.numbered(part):

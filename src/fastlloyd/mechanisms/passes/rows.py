@@ -95,7 +95,7 @@ class SealedPass:
 class SealedRows:
     """Grid points with ids, read in passes. Every pass must read the same rows.
 
-    source : name of the rows in messages.
+    source : name of the rows, for error messages.
 
     A pass raises DataError if its rows differ from those of the first pass, and any error of the
     rows' reader.

@@ -131,7 +131,7 @@ class Spreading:
                 self.settle(smaller, byte + 1)
 
     def whole_persons(self, words: Words) -> int:
-        """Compute the number of shares of each row. Return the number of persons.
+        """Compute the number of shares of each row, and return the number of persons.
 
         words : all rows of some persons, uint64 (n, 4).
         """
@@ -140,7 +140,8 @@ class Spreading:
         return n_persons
 
     def one_person(self, part: RowsOnDisk) -> int:
-        """Compute the number of shares of each row of a person with many rows. Return 1.
+        """Compute the number of shares of each row of a person with many rows. Return the number of
+        persons in the part, 1.
 
         The shares are divided evenly. If some are left over, the first rows get one more each.
         """

@@ -189,7 +189,7 @@ def _compiled_sums(
 def check_count(name: str, value: int, count_bits: int) -> None:
     """Raise PlanError if a number of points, or `count_bits`, is too large for any run.
 
-    name : name of the number in the message.
+    name : name of the number, for the error message.
     """
     if type(value) is not int or not 1 <= value <= MAX_POINTS:
         raise PlanError(f"{name} is {value!r:.40}; expected 1 to {MAX_POINTS}")

@@ -1,5 +1,5 @@
-"""Queries for records. A plan fixes everything in a query except its parameters (a `Question`).
-With parameters, it becomes a `Query`.
+"""Queries for records. A `Question` is what a plan fixes: everything in a query except its
+parameters. A `Query` is a `Question` with its parameters.
 
 The server knows the question of every round, with its shape, parts and sensitivity. It never knows
 the parameters. Answers of disjoint sets of records add up to the answer of their union.

@@ -29,8 +29,9 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     """Largest change of an answer by one record, part by part.
 
     entries : for each part, the largest change of one entry if a record is added or removed. The
-        ring needs room for this number times the cap.
-    added : corners (largest squared changes of the parts) if one record is added or removed.
+        ring needs room for this number times the cap on the number of records.
+    added : corners if one record is added or removed. Each corner is a tuple with the largest
+        squared change of each part of the answer, in one worst case.
     replaced : corners if one record is replaced by another.
     l1_added, l1_replaced : largest sum of absolute changes of each part. Empty for queries without
         Laplace noise.
@@ -82,10 +83,12 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def corners(self, relation: NeighboringRelation) -> tuple[Corner, ...]:
-        """Return the corners (largest squared changes of the parts) for one neighbouring relation.
+        """Return the corners for one neighbouring relation. A corner is a tuple with the largest
+        squared change of each part of the answer, in one worst case.
 
-        A row with a missing cell is dropped first. So replacing a record may just remove one, or
-        add one. Hence the corners of a replacement include those of one record added or removed.
+        A row with a missing cell is dropped first. So to replace a record may in effect only remove
+        one, or only add one. Hence the corners of a replacement include those of one record added
+        or removed.
         """
         return (
             self.added

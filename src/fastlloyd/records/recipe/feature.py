@@ -40,7 +40,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     per_person : way to one number for all rows of a person: "mean", or the number of the "first" or
         "last" date. None if each row is a record.
     role : "order" for a date that only orders the rows of a person, or None.
-    label : name for people, or None for the key.
+    label : readable name, or None to show the key.
 
     Raises PlanError if the fields do not make a usable feature.
     """
@@ -68,7 +68,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def name(self) -> str:
-        """Name of the feature for people."""
+        """Readable name of the feature: the label or, without a label, the key."""
         return self.label or self.key
 
     @property

@@ -222,8 +222,8 @@ def _check(errors: Iterable[DataError | PlanError]) -> None:
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the text of a recipe file, and its name for messages. Raises PlanError if the file
-    cannot be read, or is not UTF-8 text.
+    """Return the text of a recipe file, and its name for error messages. Raises PlanError if
+    the file cannot be read, or is not UTF-8 text.
     """
     file = Path(path)
     try:

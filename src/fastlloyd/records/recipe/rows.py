@@ -167,7 +167,8 @@ class Using:
     ) -> list[FloatArray]:
         """Return the values for each column of the grid, in the column's units, NaN if missing.
 
-        where : function that returns the place of a row for messages, given the row's index from 0.
+        where : function that returns the place of a row for error messages, given the row's index
+            from 0.
 
         Raises DataError for a cell that is not what the recipe says. The message shows no cell.
         """

@@ -16,7 +16,7 @@ from fastlloyd.records.recipe.ways import GridColumn, way_of
 
 
 def columns_of(features: Sequence[Feature]) -> tuple[GridColumn, ...]:
-    """Return the columns of the grid that the features have, in their order."""
+    """Return the columns that these features get in the grid, in the order of the features."""
     return tuple(
         column for each in features if each.role != ORDER for column in way_of(each).columns
     )

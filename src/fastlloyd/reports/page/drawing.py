@@ -82,8 +82,9 @@ class Axis(NamedTuple):
 
 
 def side(view: View, cluster: int, feature: int) -> str:
-    """Return the CSS class of a mark. The class says whether the centre is above or below the mean
-    of all centres, whether nothing is stated, or whether the error is not known.
+    """Return the CSS class of a centre's mark. There is one class for a centre above the mean of
+    all centres, and one for a centre below it. The class is "" if the error allows no statement,
+    and "unk" if the error is not known.
     """
     if not view.settled[cluster]:
         return "unk"

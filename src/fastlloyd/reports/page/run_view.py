@@ -108,7 +108,9 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def right_on_average(self) -> int:
-        """Number of right guesses out of 100, on average over all results, rounded up."""
+        """Number of right guesses out of 100, rounded up, on average over all results. An attacker
+        guesses whether one record or person is in the data.
+        """
         return _of_100(self.odds.right_guesses() + float(self.privacy["delta_slack"] or 0) / 2)
 
     @property
@@ -128,7 +130,9 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def right_at_worst(self) -> int:
-        """Number of right guesses out of 100 after the result that reveals the most, rounded up."""
+        """Number of right guesses out of 100, rounded up, after the result that reveals the most.
+        An attacker guesses whether one record or person is in the data.
+        """
         return _of_100(self.odds.certainty(0.5))
 
     @property
@@ -158,7 +162,7 @@ def _of_100(share: float) -> int:
 
 
 def of_ten(delta: float) -> str:
-    """Return a delta as a multiple of a power of ten, with two digits, rounded up.
+    """Return a delta as a multiple of a power of ten, rounded up to two significant digits.
 
     If a user gave the delta with two digits, it does not change.
     """

@@ -208,9 +208,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return found
 
     def _listed(self, name: str, of_many: str, features: list[int]) -> list[Fact]:
-        """Return the fact that lists these features, or nothing if there are no features.
+        """Return a fact that names these features, or a fact with only their number if there are
+        too many to name. The list is empty if there are no features.
 
-        name : name of the fact that contains the names of the features.
+        name : name of the fact that names the features.
         of_many : name of the fact that contains only their number.
         """
         if not features:

@@ -189,8 +189,8 @@ class GrpcServer:
         return await self.wait()
 
     def stop(self) -> None:
-        """Finish the current step, send its messages, and stop serving. If the run goes on, it can
-        be continued later.
+        """Finish the current step, send its messages, and stop serving. A run that has not ended
+        can be resumed later.
 
         Call this in the event loop, for example from a signal handler.
         """
