@@ -70,7 +70,7 @@ class RunLook(NamedTuple):
     faults : sentences with which the child ended.
     digests : SHA-256 of each file of the result, by name, as the child wrote them.
     pid : number of the child's process, or 0 if not known.
-    study : part in a study, or None for a fit.
+    study : state of the user's part in a study, or None for a fit.
     """
 
     state: RunState

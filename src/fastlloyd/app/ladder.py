@@ -30,9 +30,10 @@ class Rung(NamedTuple):
     """Row of the table from which epsilon is chosen: one epsilon, and what follows from it.
 
     epsilon : epsilon of the run.
-    average : number of right guesses out of 100 about one record or person, on average, rounded up.
-    at_most : number of right guesses out of 100 after the result that reveals the most, rounded up.
-        With probability delta, a result may reveal more.
+    average : number of right guesses out of 100, on average, rounded up. An attacker guesses
+        whether one record or person is in the data.
+    at_most : number of such right guesses after the result that reveals the most, rounded up. With
+        probability delta, a result may reveal more.
     verdict : expected effect of the noise.
     bars : half of the interval that the result will probably show, for each feature.
     accounts : accounts of the data set after the run.

@@ -60,7 +60,9 @@ class Site:
         return accounts(self.history)
 
     def command(self, *arguments: str) -> str:
-        """Run a command of fastlloyd on the ledger. Return the sentence of its fault, or ""."""
+        """Run a command of fastlloyd on the ledger. Return its error message, or "" if it
+        succeeded.
+        """
         # this very program, with arguments made here
         done = subprocess.run(  # noqa: S603  # nosec B603
             [sys.executable, "-P", "-m", "fastlloyd", *arguments],

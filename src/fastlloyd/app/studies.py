@@ -60,8 +60,8 @@ def title_of(plan: Plan) -> str:
 
 
 def study_of(file: JoinFile) -> StudyLook:
-    """Return the state of the part in a study that a request asks for. Raises StateError,
-    IdentityError or PlanError if a file cannot be read.
+    """Return the state of the user's part in a study, for the request that began this part. Raises
+    StateError, IdentityError or PlanError if a file cannot be read.
     """
     plan = plan_of(file.plan)
     client = file.member.name

@@ -21,7 +21,7 @@ from fastlloyd.mechanisms.private_run import MAX_ROUNDS, check_grid, check_numbe
 
 
 class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
-    """Algorithm with its name and the law of its noise. A subclass adds fields that can be
+    """Algorithm with its name and the distribution of its noise. A subclass adds fields that can be
     varied.
     """
 

@@ -106,8 +106,8 @@ class DelimitedFile(Reader):
                 at_the_end.pop_all()
 
     def _set(self, trial: Trial, unit: str | None) -> None:
-        """Take over the columns and the reading of a trial, the only one left. Raises DataError if
-        there is no column of ids `unit`.
+        """Set the columns and the reading to those of a trial, the only one left. Raises DataError
+        if there is no column of ids `unit`.
         """
         names = trial.first.names
         self._reading, self._is_header = trial.reading, trial.first.is_header

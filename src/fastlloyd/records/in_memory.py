@@ -1,8 +1,8 @@
 """Tables in memory of any library: their columns, declared types, and cells as numbers.
 
 Tables are recognised by their interfaces, without an import of pandas, Polars or Dask. An object of
-the caller may raise any error when it is asked for cells, and the words of the error may quote
-cells. No message repeats these words.
+the caller may raise any error when it is asked for cells, and the message of this error may quote
+cells. No message of this module repeats it.
 """
 
 from __future__ import annotations

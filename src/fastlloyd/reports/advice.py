@@ -7,17 +7,19 @@ MomentLloyd, error bars come from a table that was simulated
 (`mechanisms/moment_lloyd/expected.py`). For the paper's algorithms they come from a closed form
 times a simulated factor.
 
-The closed form is also used by the planner's analysis. Let a typical cluster have C = N / k
-records. In the last round its centroid becomes m' = (R + r) / (C + c). R is the exact sum of its
-records, r is noise of variance s_R^2 in each of d coordinates, and c is noise of variance s_C^2. To
-first order
+The closed form is also used by the planner's analysis. N is the number of records, k the number of
+clusters, d the number of features, T the number of rounds, and mu the parameter of Gaussian
+differential privacy. Let a typical cluster have C = N / k records. In the last round its centroid
+becomes m' = (R + r) / (C + c). R is the exact sum of its records, r is noise of variance s_R^2 in
+each of d coordinates, and c is noise of variance s_C^2. To first order
 
     m' - m = (r - m c) / C,    so    sqrt(E |m' - m|^2) = sqrt(d s_R^2 + |m|^2 s_C^2) / C.
 
 For sums relative to the centroid, |m| is half the radius (FastLloyd: the last move, Section 5.5 of
 the paper). For absolute sums, each coordinate of m is 0.225 half widths (GLloyd, SuLloyd: the
 centroid itself, Su et al. 2016). For FastLloyd, the error divided by the radius eta_d is (1 + 2
-sqrt d) sqrt T k / (2 mu N). In client-noise, the noise is sqrt(M / h) times as large.
+sqrt d) sqrt T k / (2 mu N). In client-noise, M clients add a share of noise each, and h shares
+suffice for the guarantee. So the noise is sqrt(M / h) times as large.
 
 A forecast does not include:
 
@@ -325,7 +327,9 @@ def is_clear(found: Forecast) -> bool:
 def least_epsilon(
     question: PlannedRun, suffices: Callable[[Forecast], bool] = is_clear
 ) -> float | None:
-    """Return the smallest epsilon with two digits, up to 10, whose forecast suffices, or None."""
+    """Return the smallest epsilon, to two significant digits, whose forecast suffices. Return None
+    if no epsilon up to 10 suffices.
+    """
     fewest = question.algorithm.fewest_iterations
     return _first(
         CANDIDATE_EPSILONS, fewest, lambda epsilon, T: _does(suffices, question, epsilon, T)

@@ -69,7 +69,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """Method of clustering, with its name in results and its label in figures.
+    """Method of clustering, with its name in results and the label that figures show.
 
     options : swept options that the method accepts.
     private : whether the method uses epsilon. If not, there is only one trial for each combination

@@ -150,8 +150,8 @@ def voted(
     noise: NoiseSource,
     draws: Draws,
 ) -> tuple[FloatArray, int]:
-    """Take the votes of one generation. Return the centroids C that follow from the votes, and the
-    number L of mutants for the next generation.
+    """Let the records vote in one generation. Return the centroids C that follow from the votes,
+    and the number L of mutants for the next generation.
 
     Only this function reads records. Its privacy cost, as a part of mu^2, is 1 / sigma^2.
     """

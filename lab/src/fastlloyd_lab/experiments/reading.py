@@ -169,7 +169,7 @@ class Results:
     """Content of a folder of results.
 
     figures : names of figures in the specification.
-    labels : names of methods in figures.
+    labels : dict from the name of a method in results to the label that figures show.
     central : methods that give the same result for every number of clients.
     """
 

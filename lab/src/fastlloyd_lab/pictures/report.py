@@ -78,8 +78,8 @@ def _sections(
 
 
 def _methods(summaries: Summaries) -> list[str]:
-    """Return the names of the methods and their variants, as plots show them. If a method has many
-    variants, return its name with their number instead.
+    """Return the names of the methods and their variants, as figures show them. If a method has
+    many variants, return its name with their number instead.
     """
     found: list[str] = []
     for method in dict.fromkeys(each.method for each in summaries.variants):

@@ -324,7 +324,7 @@ class Summaries:
         )
 
     def method_label(self, method: str) -> str:
-        """Return the label in figures of a method that has this name in results."""
+        """Return the label that figures show for the method with this name in results."""
         return self.results.labels.get(method) or LABELS.get(method, method)
 
     def label(self, variant: Variant) -> str:

@@ -188,8 +188,8 @@ def failures(rows: Sequence[Row]) -> Table:
 
 
 def interval(summary: Summary) -> str:
-    """Return mean ± half width, with two digits of the half width: "0.2341 ± 0.0012". Without
-    variation, return the mean alone.
+    """Return mean ± half width, with two significant digits of the half width: "0.2341 ± 0.0012".
+    Without variation, return the mean alone.
     """
     if not summary.n or math.isnan(summary.mean):
         return NOTHING

@@ -133,7 +133,7 @@ def files_in(action: str, folder: str, endings: tuple[str, ...] = _ENDINGS) -> M
 
 
 async def choose(site: Site, request: Request) -> Response:
-    """Take a folder to list, or a file from the list."""
+    """Handle the choice of a path: list the folder that the user chose, or use the chosen file."""
     name, given = id_of(request), await Form.of(request)
     found, fault = picked(given)
     if fault is not None:

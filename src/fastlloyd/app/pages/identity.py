@@ -28,7 +28,7 @@ Given = dict[str, Any]
 
 
 async def begin(site: Site, _request: Request) -> Response:
-    """Make a draft for a part in a study, and lead to its first step."""
+    """Make a draft for the user's part in a study, and go to the first step."""
     return go(f"/study/{site.studies.new()}/identity")
 
 

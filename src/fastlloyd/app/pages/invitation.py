@@ -83,7 +83,7 @@ async def _page(
 
 
 async def choose(site: Site, request: Request) -> Response:
-    """Take a folder to list, or a plan from the list."""
+    """Handle the choice of a path: list the folder that the user chose, or use the chosen plan."""
     name, given = id_of(request), await Form.of(request)
     answers = site.studies.load(name)
     if before := missing_step(answers, "invitation", STUDY):

@@ -1,4 +1,6 @@
-"""Page of a part in a study until its result: rounds, number of missing organisations, and end."""
+"""Page that shows the user's part in a study until there is a result: rounds, number of missing
+organisations, and end.
+"""
 
 import time
 

@@ -175,9 +175,9 @@ class RingLoad:
     n_rounding_terms : number of separately rounded draws in one value. It is the number of clients
         in `client-noise`, and 1 in `server-noise`.
     n_released : number of values opened in the whole run.
-    noise : law of the noise. GAUSSIAN: a sum of Gaussians, each rounded to an integer, and the
-        scale is the standard deviation. LAPLACE: one two-sided geometric draw, P(x) proportional to
-        exp(-abs(x) / b), and the scale is b.
+    noise : distribution of the noise. GAUSSIAN: a sum of Gaussians, each rounded to an integer, and
+        the scale is the standard deviation. LAPLACE: one two-sided geometric draw, P(x)
+        proportional to exp(-abs(x) / b), and the scale is b.
     """
 
     n_records: int

@@ -54,7 +54,7 @@ class Adding:
         return replace(self, singly=dict(self.singly), first=dict(self.first))
 
     def note(self, event: Event) -> None:
-        """Take note of one more event. It must not be an `AddedUp`."""
+        """Update these fields for one more event, which must not be an `AddedUp`."""
         self.n_events += 1
         self.singly[self.n_events] = None
         match event:
@@ -74,7 +74,8 @@ class Adding:
         return [self._added_up(runs, ids)] if len(ids) >= max(PERIOD, len(self.sums)) else []
 
     def take(self, event: AddedUp, runs: Mapping[bytes, AnyRun]) -> set[bytes]:
-        """Take note of an `AddedUp`, and return the ids of the runs that it adds to the counts.
+        """Update these fields for an `AddedUp`, and return the ids of the runs that it adds to the
+        counts.
 
         Raises StateError unless its counts are right.
         """

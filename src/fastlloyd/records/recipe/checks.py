@@ -1,4 +1,4 @@
-"""Checks of the tables [features.NAME] of a recipe: each yields all faults, in words."""
+"""Checks of the tables [features.NAME] of a recipe. Each check yields all faults, as sentences."""
 
 from __future__ import annotations
 
