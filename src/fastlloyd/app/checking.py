@@ -30,8 +30,8 @@ class FileCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked_in_a_process(file: FitFile, seconds: float = SECONDS) -> FileCheck:
-    """Return the counts of the file of a request. Another process counts, which is stopped after
-    `seconds`.
+    """Return the counts of the file of a request. They are counted in another process, which is
+    stopped after `seconds`.
     """
     try:
         return answered_in_a_process("fastlloyd.app.checking", file, FileCheck, seconds)

@@ -17,7 +17,7 @@ USUAL: Final = ("n/a", "N/A", "k.A.", "-", ".", "missing", "unknown", "none")
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text in which commas separate words."""
+    """Return the words in a text, which are separated by commas."""
     return [each.strip() for each in split_list(text) if each.strip()]
 
 

@@ -421,7 +421,7 @@ def records_of(runs: Iterable[Counted]) -> Neighbours:
 
 
 def finite(limit: Limit | None) -> Limit | None:
-    """Return the limit, or None if there is none or its epsilon is infinite."""
+    """Return the limit, or None if there is no limit or if its epsilon is infinite."""
     return None if limit is None or math.isinf(limit.epsilon) else limit
 
 

@@ -248,8 +248,8 @@ class PreparedFit(NamedTuple, Generic[S]):
         return FitOutcome(m, clustering, first, charged, source, self.leaks, clipped)
 
     def _by(self, m: AnyRun) -> S:
-        """Return the records in the form that a mechanism needs: read with the features of its
-        recipe, or as they are without a recipe.
+        """Return the records in the form that a mechanism needs. If the mechanism has a recipe,
+        they are read with the features of the recipe.
         """
         recipe = m.domain.recipe
         return self.source if recipe is None else self.request.records.open_as(recipe)

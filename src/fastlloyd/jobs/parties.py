@@ -53,8 +53,9 @@ def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> N
 
 
 def check_store_exists(plan: Plan, name: str, store: Path) -> None:
-    """Raise StateError if the store of client `name` is missing, although the plan knows it, or if
-    its folder is missing or cannot be written to. A new store would not contain the earlier runs.
+    """Raise StateError if the plan states events of the store of client `name`, but the store is
+    missing. A new store would not contain the earlier runs. Raise StateError also if the folder of
+    the store is missing, or cannot be written to.
 
     store : path of the store.
     """

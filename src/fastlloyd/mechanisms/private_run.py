@@ -193,8 +193,8 @@ class PrivateRun(
 
     @property
     def bears_server_noise(self) -> bool:
-        """Return whether a plan of this run may let the server add the noise. It may not if a later
-        plan publishes the result, because the server could then compute exact answers.
+        """Return whether the server may add the noise in a plan of this run. If a later plan
+        publishes the result, the server could compute exact answers from it, so it may not.
         """
         return True
 

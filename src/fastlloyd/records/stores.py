@@ -187,9 +187,8 @@ def _answering(address: str) -> Iterator[None]:
 
 
 def _fault(error: Exception) -> str:
-    """Return a description of an error, from the names of its classes.
-
-    The words of the error may quote secrets or records.
+    """Return a description of an error, from the names of its classes. The error's own message is
+    left out, because it may quote secrets or records.
     """
     names = " ".join(
         kind.__name__ for cause in (error, error.__cause__) for kind in type(cause).__mro__

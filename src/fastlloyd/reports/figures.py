@@ -28,7 +28,7 @@ def new_figure(
 ) -> "Figure":
     """Return an empty figure of `width` by `height` inches.
 
-    name : name of the picture in error messages.
+    name : name of the picture, for error messages.
 
     Raises OutputError if matplotlib cannot be imported.
     """

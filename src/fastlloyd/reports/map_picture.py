@@ -39,7 +39,7 @@ AROUND = 2.4  # inches: what stands above and below the lines of one feature
 def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
     """Return a map of the centroids, for one or two features.
 
-    name : name of the picture in error messages.
+    name : name of the picture, for error messages.
 
     Raises OutputError if matplotlib cannot be imported.
     """

@@ -58,7 +58,7 @@ def figure_of(
 ) -> "Figure":
     """Return the picture as a matplotlib figure.
 
-    name : name of the picture in error messages.
+    name : name of the picture, for error messages.
 
     Raises OutputError if matplotlib cannot be imported.
     """
@@ -100,7 +100,7 @@ def draw_into(ax: "Axes", picture: Picture) -> "Figure":
 def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
     """Return a figure with a row of panels, one per feature.
 
-    name : name of the picture in error messages.
+    name : name of the picture, for error messages.
 
     Raises OutputError if matplotlib cannot be imported.
     """

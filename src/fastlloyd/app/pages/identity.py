@@ -231,7 +231,9 @@ async def make(site: Site, request: Request) -> Response:
 
 
 def _named(text: str) -> str:
-    """Return a sentence about a name that cannot be used, with a similar name that can."""
+    """Return a sentence that refuses a name that cannot be used, and suggests a similar name that
+    can be used.
+    """
     similar = re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "clinic-a"
     return f"Write small letters, digits and dashes, such as {similar}."
 

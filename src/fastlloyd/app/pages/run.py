@@ -128,7 +128,7 @@ def _running(request: Request, look: RunLook, notes: list[Markup]) -> Response:
 
 
 async def live(site: Site, request: Request) -> Response:
-    """Return the state of a run to the script of its page."""
+    """Return the state of a run, for the script of its page."""
     look = await beside(site.runs.look, id_of(request))
     if look.study is not None:
         return study_run.live(site, request, look, look.study)

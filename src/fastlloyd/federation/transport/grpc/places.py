@@ -1,5 +1,5 @@
-"""Processes of clients and their hosts. If one identity is used on two machines, both sides are
-told.
+"""Processes of clients and their hosts. If processes on two machines use one identity, both the
+processes and the operator of the server are told.
 """
 
 from dataclasses import dataclass
