@@ -90,5 +90,5 @@ def shown_as(answers: Answers) -> str:
 
 
 def now() -> str:
-    """Return the time for names of folders, such as 2026-05-31-142959."""
+    """Return the current time as text for a folder's name, such as 2026-05-31-142959."""
     return time.strftime("%Y-%m-%d-%H%M%S")

@@ -28,8 +28,10 @@ def given_words(form: Form) -> str:
 
 
 def words_field(used: Sequence[ColumnLook], value: str, faults: tuple[FieldFault, ...]) -> Markup:
-    """Return the fields for the words that mean an empty cell. used : columns that are read. value
-    : words, separated by commas.
+    """Return the fields for the words that mean an empty cell.
+
+    used : columns that are read.
+    value : words, separated by commas.
     """
     words = split_words(value)
     found = [each.name for each in used if each.has_words]

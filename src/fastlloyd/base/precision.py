@@ -147,20 +147,14 @@ def delta_up(delta: float) -> str:
 
 
 def delta_down(delta: float) -> str:
-    """Return six digits of a delta for people, rounded down, so that a run may be planned with
-    them.
+    """Return a delta as text for readers, rounded down to six significant digits, so that a run may
+    be planned with it.
     """
     return _six_digits(delta, ROUND_FLOOR)
 
 
 def _six_digits(value: float, rounding: str) -> str:
-    """Return six digits of a value.
-
-    The number that is rounded is the decimal number that Python prints for the value, not the float
-    itself. For example, the float 1e-05 is a little more than 0.00001.
-
-    rounding : rounding rule of `decimal`.
-    """
+    """Return a value as text, rounded to six significant digits."""
     context = Context(prec=WITHOUT_ERROR, rounding=rounding)
     return f"{float(context.create_decimal(repr(abs(float(value))))):.{WITHOUT_ERROR}g}"
 

@@ -150,7 +150,7 @@ def check_delta(delta: float) -> None:
 
 
 def check_there(dataset: str, history: History) -> None:
-    """Raise BudgetError unless the ledger knows the data set."""
+    """Raise BudgetError unless the ledger contains the data set."""
     known = known_datasets(history)
     if history.called(dataset) not in known:
         raise BudgetError(

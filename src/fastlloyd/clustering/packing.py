@@ -145,8 +145,8 @@ def _placed_by_compiled_code(
 
 
 def _placed(points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int) -> bool:
-    """Place the points (k, d), each after at most 100 attempts. Return False if one finds no
-    place.
+    """Place the points (k, d), each after at most 100 attempts. Return False if there is no place
+    for a point.
     """
     spans, shape = Spans.of(-reach, reach), (ATTEMPTS, len(reach))
     for n in range(len(points)):

@@ -118,8 +118,8 @@ def _best(lloyd: "_Lloyd", k: int, draws: Draws, n_restarts: int, n_steps: int) 
 
 
 def _is_compiled(steps: int) -> bool:
-    """Return whether compiled code, rather than NumPy, should do `steps` elementary steps of a
-    k-means.
+    """Return whether a k-means with `steps` elementary steps should use compiled code instead of
+    NumPy.
     """
     if not is_compiled(steps // BLAS_STEPS):
         return False

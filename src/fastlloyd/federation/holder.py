@@ -313,7 +313,7 @@ class HoldersLedger:
         digest : digest of the first stage's mechanism, 32 bytes.
         run_id : id of the run, 16 bytes, or None for a new one.
 
-        Raises BudgetError if a limit is too low or the ledger does not know the data set. Raises
+        Raises BudgetError if a limit is too low or the ledger does not contain the data set. Raises
         StateError if the charge cannot be made durable, or if the ledger has a run with this id.
         After either error nothing is spent.
         """
@@ -411,7 +411,7 @@ class HoldersLedger:
         before : last check before a new run is counted, called with `History.counted` after all
             other checks. It may raise an error to refuse the run.
 
-        Raises BudgetError if a limit is too low or the ledger does not know the data set, and
+        Raises BudgetError if a limit is too low or the ledger does not contain the data set, and
         StateError if the run cannot be counted.
         """
         mine = own_run_id(run_id, client.identity)

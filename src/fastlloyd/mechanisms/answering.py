@@ -150,7 +150,7 @@ class SharedRecords:
     """Rows of persons in memory, with the interface of `AllRecords`. Each person has the same
     number of shares, divided among the person's rows (`persons.py`).
 
-    In an answer, each row counts as often as its number of shares (its weight among the rows of its
+    In an answer, each row is multiplied by its number of shares (its weight among the rows of its
     person). Rows with the same number of shares form a group. A query is answered for each group,
     and the answer is multiplied by the group's number of shares. The result has the same integers
     as an answer row by row. If shares are spread evenly over a person's rows, there are at most
@@ -192,14 +192,14 @@ class SharedRecords:
         return cls(mechanism.domain, X, shares, n_persons=n_persons, share_bits=bits)
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """Return the exact answer and the number of persons. A row counts as often as its number of
-        shares (its weight among the rows of its person).
+        """Return the exact answer and the number of persons. Each row is multiplied by its number
+        of shares (its weight among the rows of its person).
         """
         return self.total(query)
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """Return the sum of `asked` over the rows, and the number of persons. A row counts as often
-        as its number of shares (its weight among the rows of its person).
+        """Return the sum of `asked` over the rows, and the number of persons. Each row is
+        multiplied by its number of shares (its weight among the rows of its person).
 
         `asked` must not depend on the positions of rows in the pass.
         """

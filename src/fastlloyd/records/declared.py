@@ -59,7 +59,9 @@ class Content(NamedTuple):
 
     @property
     def words(self) -> str:
-        """End of a sentence that begins with the column's name and "holds"."""
+        """Words for the kind of the cells. They complete a sentence such as "column x holds
+        ...".
+        """
         words = _WORDS[self.holds]
         return f"{words} {self.type_name:.40}" if self.type_name else words
 

@@ -1,4 +1,4 @@
-"""Results, privacy statements, explanations and pictures for people.
+"""Results, privacy statements, explanations and pictures.
 
 This package reads noisy numbers and public settings only. The one exception is a picture with
 records.

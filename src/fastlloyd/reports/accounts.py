@@ -116,7 +116,7 @@ def at_delta(one: Account, delta: float | None) -> float:
 
 
 def down(value: float) -> str:
-    """Return a number as text with four digits, rounded down."""
+    """Return a number as text for readers, rounded down to four significant digits."""
     return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.4g}"
 
 

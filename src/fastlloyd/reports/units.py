@@ -114,7 +114,7 @@ class LogUnits(Units):
         return float(Scale.LOG.to_column(number))
 
     def text(self, number: float) -> str:
-        """Return the typical value with four digits."""
+        """Return the typical value with four significant digits."""
         return f"{self.value(number):.4g}"
 
     def tick(self, number: float) -> str:

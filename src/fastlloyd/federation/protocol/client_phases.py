@@ -60,7 +60,7 @@ def not_said(state: ClientState) -> LocalProtocolError:
 
 
 def not_handled(message: Message, state: ClientState) -> AssertionError:
-    """Return the error for a message that the table of transitions allows and no phase handles."""
+    """Return the error for a message that the table of transitions allows, but no phase handles."""
     return AssertionError(
         f"no phase handles {type(message).__name__}, although the table of transitions"
         f" allows it to a client that is {state.value}"

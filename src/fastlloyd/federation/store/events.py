@@ -246,11 +246,11 @@ class DataSetNamed(_Event, frozen=True, tag=30):
 class Repeated(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """Count of equal runs on a data set. The runs have the same cost, and the same rounds of
-    each run count.
+    """Count of equal runs on a data set. All these runs have the same cost, and the same rounds of
+    them count as spent.
 
     dataset : normalised name of the data set (`names.same`).
-    numbers : indices of the rounds that count, from 1.
+    numbers : indices of the rounds that count as spent, from 1.
     times : number of runs.
     """
 

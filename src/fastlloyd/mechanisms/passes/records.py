@@ -211,7 +211,7 @@ def _of_client(dealt: Spill, client: int) -> Iterator[Words]:
 
 
 def in_shares(asked: Asked, X: GridArray, shares: Shares) -> IntArray:
-    """Return the sum of `asked` over the rows X. Each row counts as often as its number of shares
+    """Return the sum of `asked` over the rows X. Each row is multiplied by its number of shares
     (its weight among the rows of its person).
     """
     total = np.zeros(asked.shape, dtype=np.int64)

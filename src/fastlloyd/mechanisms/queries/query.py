@@ -133,8 +133,8 @@ def ask(question: Question, **values: Value) -> Query:
 
 @dataclass(frozen=True, kw_only=True)
 class InShares(Question):
-    """Query about persons, made from a query about records (`question`). A row counts as often as
-    its number of shares (its weight among the rows of its person).
+    """Query about persons, made from a query about records (`question`). The answer for each row is
+    multiplied by its number of shares (its weight among the rows of its person).
 
     So the answer is that of `question` for a table that repeats each row as often as its number of
     shares. `InShares.answer` takes rows of one share each, and the client multiplies by the number

@@ -62,7 +62,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def unit(self) -> Unit:
-        """Words for what is counted and protected."""
+        """Words for the unit that is counted and protected: a record or a person."""
         return self.mechanism.unit
 
     @property
