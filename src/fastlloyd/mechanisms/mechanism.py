@@ -250,7 +250,9 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
         return self.last_clustering(state).by_noisy_count()
 
     def last_clustering(self, state: State) -> Clustering:
-        """Return the clustering after the last round, its clusters numbered as in the rounds."""
+        """Return the clustering after the last round. Its clusters have the numbers that they had
+        during the rounds.
+        """
         raise NotImplementedError
 
     # some mechanisms begin without any

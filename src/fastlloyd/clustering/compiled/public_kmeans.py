@@ -454,10 +454,11 @@ def _add_losses_of_block(
 def _drawn(
     before: FloatArray, weights: FloatArray, nearest: FloatArray, target: float, slack: float
 ) -> int:
-    """Return the first point up to which the weighted sum of distances exceeds the target.
+    """Return the index of the point at which the running sum of weighted distances first exceeds
+    the target.
 
-    Returns -1 if the point is not certain. All parts are scanned, and all points of one part, so
-    the time does not depend on the position.
+    Returns -1 if rounding could change this index. All parts are scanned, and all points of one
+    part, so the time does not depend on the index.
     """
     part, last = -1, len(before) - 2
     for other in range(len(before)):

@@ -232,7 +232,7 @@ class DurableClient(DurableParty[ClientSession]):
         )
 
     def attached(self, log: LogPosition) -> None:
-        """Check the position of this store that the server remembers.
+        """Compare this store with the position of the store that the server remembers.
 
         A server stores a sum, and the store positions of its clients, in one transaction. So the
         check looks at the last answer of this client that is in a sum. If the server remembers only

@@ -336,7 +336,7 @@ class ClientParty(Party, Protocol):
         """
 
     def attached(self, log: LogPosition) -> None:
-        """Check the position of this client's store that the server remembers.
+        """Compare this client's store with the position of the store that the server remembers.
 
         Raises RemoteProtocolError if the client refuses the server.
         """

@@ -139,8 +139,8 @@ class Turns:
             self._let_follow(turn())
 
     def _next(self) -> Callable[[], Callable[[], None]] | None:
-        """Return the next turn, or None after the last one. If none comes for a moment, let the
-        party rest first.
+        """Wait for the next turn and return it, or return None after the last one. If no turn comes
+        for a moment, call the party's `rest` once.
         """
         if self._rest is not None:
             with suppress(Empty):
