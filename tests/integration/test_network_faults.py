@@ -160,6 +160,7 @@ MAY_READ_THE_DATE = {
 # people; a clock that jumps back is no fault
 TELLS_PEOPLE_THE_TIME = {
     "federation/store/events.py", "jobs/live.py", "cli/commands/status.py", "reports/run_result.py",
+    "reports/status.py",
     "app/children.py", "app/pages/confirm.py", "app/pages/start.py",
     "app/pages/study_run.py",
 }  # fmt: skip

@@ -76,7 +76,7 @@ def test_an_unknown_name_is_refused_with_the_names_there_are(data: Path, name: s
     for call in (load, n_clusters):
         sentence = refusal(partial(call, name))
         assert sentence.startswith(f"data set {name!r} is unknown")
-        assert "there are 'pairs', 'triples', 'iris', " in sentence
+        assert "the known names are 'pairs', 'triples', 'iris', " in sentence
     assert "did you mean 'pairs'?" in refusal(lambda: load("pears"))
 
 

@@ -91,7 +91,7 @@ class EstimatorState(BaseEstimator):
 
     @cached_property
     def _split(self) -> Split:
-        """Numbers of groups that the noisy votes suggest (`suggestion.py`): in the clearest split,
+        """Numbers of groups that the noisy votes show (`suggestion.py`): in the clearest split,
         and after one more split of each group.
         """
         m = self.mechanism_

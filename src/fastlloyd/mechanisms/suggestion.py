@@ -56,7 +56,7 @@ class NoisyVotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of groups into which the noisy votes suggest that the data split.
+    """Numbers of groups into which the data split, as far as the noisy votes show.
 
     clearest : number of groups in the clearest split. None if no split is clearer than a split of
         data without groups, drawn from one Gaussian.

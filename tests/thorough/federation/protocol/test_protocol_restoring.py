@@ -728,7 +728,7 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
             server_changed(2, signatures=(bytes(64),) * 4),
         ),
         (
-            "entry 2 of .*, SealedKeys, .* no client that",
+            "entry 2 of .*, SealedKeys, .* a client that was not asked",
             server_changed(1, ciphertexts=()),
         ),
         (
