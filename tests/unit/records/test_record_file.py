@@ -31,6 +31,12 @@ def blocks_of(cells: int, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(delimited, name, cells)
 
 
+# kinds of files whose rows are not counted before they are read; old pyarrow counts none of Arrow
+UNCOUNTED = {"csv", "gzip", "arrow stream"}
+if not hasattr(pa.ipc.RecordBatchFileReader, "count_rows"):
+    UNCOUNTED |= {"arrow", "packed arrow"}
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 @settings(max_examples=25)
 @given(X=matrices(st.floats(allow_infinity=False)), cells=st.integers(1, 70))
@@ -43,7 +49,7 @@ def test_every_pass_gives_the_same_blocks_of_the_size_asked_for(
     with pytest.MonkeyPatch.context() as patch:
         blocks_of(cells, patch)
         file = open_records(written(folder, kind, X), missing=Missing.DROP)
-        assert file.n_rows == (None if kind in ("csv", "gzip", "arrow stream") else len(X))
+        assert file.n_rows == (None if kind in UNCOUNTED else len(X))
         assert file.dropped is None
         for _ in range(2):
             blocks = list(file.blocks())
