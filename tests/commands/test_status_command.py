@@ -190,7 +190,8 @@ def test_a_fit_that_ended_leaves_its_result_alone(fastlloyd: Command, told: Path
 def test_a_folder_without_a_result_and_a_run_is_refused(fastlloyd: Command, here: Path) -> None:
     (here / "empty").mkdir()
     for named in ("empty", "none.live.json", "none"):
-        refused(fastlloyd("status", named), named)
+        refused(fastlloyd("status", named), named, "NAME.live.json", "result")
+    refused(fastlloyd("status", "none.store"), "none.identity.toml")
 
 
 def test_a_watch_shows_changes_once_and_the_end_of_a_fit_and_its_kill(

@@ -11,6 +11,7 @@ import msgspec
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store import Role, lock, read
 from fastlloyd.federation.store.events import MessageRecorded, PeerSigned, RunEnded
+from fastlloyd.federation.store.files import SUFFIX
 from fastlloyd.jobs.live import Live, Sight, live_path, read_live
 from fastlloyd.reports.run_result import PRIVACY
 
@@ -31,7 +32,8 @@ def look(path: Path) -> dict[str, Any]:
     """
     file = live_path(path)
     live = read_live(file)
-    if path == file or path.is_dir() or (live is not None and not live.sight.can_go_on):
+    is_of_job = live is not None and not live.sight.can_go_on
+    if path == file or path.is_dir() or is_of_job or not (path.exists() or path.suffix == SUFFIX):
         return _of_job(path, live)
     contents, events = read(path)
     if contents.role is Role.HOLDER:
@@ -65,8 +67,9 @@ def _of_job(path: Path, live: Live | None) -> dict[str, Any]:
     """
     if live is None and not (path / PRIVACY).is_file():
         raise StateError(
-            f"{path} has no result, and no process tells of a run there; name a store, the folder"
-            " of a result, or NAME.live.json"
+            f"nothing is known of a run at {path}: no store, no result and no file of progress is"
+            f" there; correct the path, or name a store (NAME{SUFFIX}), the folder of a result, or"
+            " NAME.live.json"
         )
     # a result alone does not say which job made it
     sight = Sight(name=path.name, role="result", run_id="", step="") if live is None else live.sight

@@ -30,7 +30,7 @@ def _how_many_settled(view: View) -> Child:
     settled, k = int(view.settled.sum()), view.n_clusters
     if settled < k:
         return view.said("some_settled", n=settled, n_clusters=k)
-    return view.said("all_settled", n_clusters=k) if k > 1 and view.has_noise else None
+    return view.said("all_settled") if k > 1 and view.has_noise else None
 
 
 def _legend(view: View) -> Iterator[Markup]:
