@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Final, Self, TypeVar
+from typing import Any, BinaryIO, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -263,94 +263,98 @@ class ServerProcess:
             self._has_begun.set()
 
 
-@contextmanager
-def server_process(
-    plan: Plan, path: Path, client: str, options: HostOptions, *, as_json: bool
-) -> Iterator[ServerProcess | None]:
-    """Context manager: run the server of a plan until the end of the block.
-
-    It yields the server process, or None without --serve.
+class Hosting(NamedTuple):
+    """Choice of one client to run the server of its plan, or not to.
 
     plan : plan of the run.
-    path : file of the plan, for error messages.
-    client : name of this client.
-    options : options that `check_options` accepted.
-    as_json : whether messages are JSON.
-
-    Raises NetworkError if the server cannot start.
+    path : file of the plan, for messages.
+    client : name of the client.
+    options : options of the host.
     """
-    public = check_host(plan, path, client, options, as_json=as_json)
-    key = options.serve
-    if key is None or public is None:
-        yield None
-        return
-    store = place_of_store(public.name, key, options.server_store)
-    passphrase = ""  # nosec B105 - none
-    if PrivateIdentity.is_under_passphrase(key):
-        option = "--server-passphrase-file"
-        passphrase = network.given_passphrase(
-            options.server_passphrase_file, f"Passphrase of the server, {key}: ", option
-        )
-    orders = Orders(
-        plan=plan.to_toml(),
-        key=str(key),
-        store=str(store),
-        address=network.address_to_listen_at(plan, options.listen),
-        passphrase=passphrase,
-    )
-    with ServerProcess(orders) as process:
-        process.begin()
-        yield process
 
+    plan: Plan
+    path: Path
+    client: str
+    options: HostOptions
 
-def check_host(
-    plan: Plan, path: Path, client: str, options: HostOptions, *, as_json: bool
-) -> PublicIdentity | None:
-    """Return the public identity of the server that runs here. Without --serve, return None, and
-    tell the user if the plan names this client as host.
-
-    The parameters are those of `server_process`.
-
-    Raises IdentityError or PlanError unless the identity is that of the plan's server.
-    """
-    if options.serve is not None:
-        public = PrivateIdentity.public_of(options.serve)
-        check_server(public, plan, options.serve, path)
-        return public
-    if plan.host == client:
-        network.say(
-            f"Note: {path} names you as the host; start the server here with --serve FILE, or"
-            " with `fastlloyd serve`.",
-            as_json=as_json,
-        )
-    return None
-
-
-def check_options(plan: Plan, path: Path, client: str, options: HostOptions) -> None:
-    """Raise PlanError unless the host's options are complete, and the plan names this client as
-    host.
-
-    path : file of the plan, for error messages.
-    client : name of this client.
-    """
-    if options.serve is None:
-        given = {
-            "--listen": options.listen,
-            "--server-store": options.server_store,
-            "--server-passphrase-file": options.server_passphrase_file,
-        }
-        if stray := [name for name, value in given.items() if value is not None]:
+    def check(self) -> None:
+        """Raise PlanError unless the host's options are complete, and the plan names this client as
+        host.
+        """
+        options, path, host = self.options, self.path, self.plan.host
+        if options.serve is None:
+            given = {
+                "--listen": options.listen,
+                "--server-store": options.server_store,
+                "--server-passphrase-file": options.server_passphrase_file,
+            }
+            if stray := [name for name, value in given.items() if value is not None]:
+                raise PlanError(
+                    f"{stray[0]} has no effect without --serve FILE, which runs the server here;"
+                    f" add --serve, or leave out {stray[0]}"
+                )
+            return
+        if host is None:
             raise PlanError(
-                f"{stray[0]} has no effect without --serve FILE, which runs the server here; add"
-                f" --serve, or leave out {stray[0]}"
+                f"{path} names no host, so its server runs on a separate machine: leave out"
+                " --serve, or make the plan with `fastlloyd plan new --masks pairwise --host"
+                f" {self.client}`"
             )
-        return
-    if plan.host is None:
-        raise PlanError(
-            f"{path} names no host, so its server runs on a separate machine: leave out --serve,"
-            f" or make the plan with `fastlloyd plan new --masks pairwise --host {client}`"
+        if host != self.client:
+            raise PlanError(
+                f"{path} names {host!r} as the host, and you are {self.client!r}; leave out --serve"
+            )
+
+    def server(self, *, as_json: bool) -> PublicIdentity | None:
+        """Return the public identity of the server that runs here. Without --serve, return None,
+        and tell the user if the plan names this client as host.
+
+        as_json : whether messages are JSON.
+
+        Raises IdentityError or PlanError unless the identity is that of the plan's server.
+        """
+        key = self.options.serve
+        if key is not None:
+            public = PrivateIdentity.public_of(key)
+            check_server(public, self.plan, key, self.path)
+            return public
+        if self.plan.host == self.client:
+            network.say(
+                f"Note: {self.path} names you as the host; start the server here with --serve FILE,"
+                " or with `fastlloyd serve`.",
+                as_json=as_json,
+            )
+        return None
+
+    @contextmanager
+    def process(self, *, as_json: bool) -> Iterator[ServerProcess | None]:
+        """Context manager: run the server until the end of the block, if `check` allows it.
+
+        It yields the server process, or None without --serve.
+
+        as_json : whether messages are JSON.
+
+        Raises NetworkError if the server cannot start.
+        """
+        public, options = self.server(as_json=as_json), self.options
+        key = options.serve
+        if key is None or public is None:
+            yield None
+            return
+        store = place_of_store(public.name, key, options.server_store)
+        passphrase = ""  # nosec B105 - none
+        if PrivateIdentity.is_under_passphrase(key):
+            option = "--server-passphrase-file"
+            passphrase = network.given_passphrase(
+                options.server_passphrase_file, f"Passphrase of the server, {key}: ", option
+            )
+        orders = Orders(
+            plan=self.plan.to_toml(),
+            key=str(key),
+            store=str(store),
+            address=network.address_to_listen_at(self.plan, options.listen),
+            passphrase=passphrase,
         )
-    if plan.host != client:
-        raise PlanError(
-            f"{path} names {plan.host!r} as the host, and you are {client!r}; leave out --serve"
-        )
+        with ServerProcess(orders) as process:
+            process.begin()
+            yield process

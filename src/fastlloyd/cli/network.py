@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -31,9 +31,7 @@ from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.files import IDENTITY_SUFFIX
 from fastlloyd.federation.traffic import traffic
 from fastlloyd.jobs.live import LiveFile, Sight
-from fastlloyd.jobs.parties import der, place_of_store
-from fastlloyd.reports.facts import said
-from fastlloyd.reports.plan_facts import expiring, plan_cautions
+from fastlloyd.jobs.parties import place_of_store
 
 if TYPE_CHECKING:
     from fastlloyd.federation.transport.grpc.outbox import Meter
@@ -421,34 +419,10 @@ def say_traffic(plan: Plan, name: str, moved: "Meter | None", *, as_json: bool =
     )
 
 
-def warn_of(plan: Plan, *, as_json: bool = False) -> None:
-    """Print cautions about the plan on stderr: weak settings, and certificates that end
-    too soon.
-    """
-    for caution in (
-        *said([*plan_cautions(plan), *expiring(plan)], plan.mechanism.unit),
-        *naming_the_server(plan),
-    ):
+def warn(cautions: Iterable[str], *, as_json: bool = False) -> None:
+    """Print cautions about the plan on stderr."""
+    for caution in cautions:
         say_last(caution if as_json else f"Warning: {caution}.", level="warning", as_json=as_json)
-
-
-def naming_the_server(plan: Plan) -> list[str]:
-    """Return a list with a caution if clients send the server's name unencrypted, otherwise an
-    empty list.
-    """
-    from fastlloyd.federation.identity import x509
-
-    if not plan.server.certificate:
-        return []
-    hosts = x509.hosts(x509.load(der(plan.server.certificate)))
-    if x509.SERVER_HOST in hosts:
-        return []
-    caution = (
-        f"each connection sends the name {hosts[0]} unencrypted, because the server's certificate"
-        " has no neutral host name; to avoid this, make a new certificate with this version of"
-        " `fastlloyd keygen`, and a new plan"
-    )
-    return [caution]
 
 
 def say(sentence: str, *, as_json: bool = False) -> None:

@@ -260,7 +260,8 @@ def note_conflicts(
                 " centroids; leave --plot-data out"
             )
     with faults.noted("server"):
-        check_address(plan.server.address if server is None else server)
+        if server is not None:
+            check_address(server)
     with faults.noted("server"):
         if server is not None and host.serve is not None:
             raise PlanError(

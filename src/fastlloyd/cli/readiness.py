@@ -4,15 +4,14 @@ The exact numbers are for the owner of the records: they go to stdout alone, and
 """
 
 import math
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
-from fastlloyd.cli import hosting, network, screen, terminal
+from fastlloyd.cli import network, screen, terminal
 from fastlloyd.cli.client_progress import ClientProgress, of_passes
-from fastlloyd.cli.network_options import HostOptions
+from fastlloyd.cli.hosting import Hosting
 from fastlloyd.federation.ledger import Account, finite
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.traffic import traffic, upload_bytes
@@ -28,16 +27,16 @@ EXACT = "exact numbers, for the owner of the records alone: do not send them or 
 
 
 def rehearse(
-    client: PreparedClient, path: Path, server: str | None, host: HostOptions, *, as_json: bool
+    client: PreparedClient, hosting: Hosting, server: str | None, *, as_json: bool
 ) -> None:
     """Check records, ledger and store as a run would, and print what would be contributed. It sends
     and writes nothing.
 
-    path : file of the plan.
+    server : address of the server, or None for the address in the plan.
     """
     request = client.request
     plan, name = request.plan, request.member.name
-    hosting.check_host(plan, path, name, host, as_json=as_json)
+    hosting.server(as_json=as_json)
     progress = ClientProgress(plan, name, LiveFile(None), as_json=as_json, is_rehearsal=True)
     with network.logging_to_stderr(as_json=as_json), client.source.working(progress.watch):
         found = rehearsal.rehearse(client, progress.watch, progress.drive)

@@ -113,6 +113,17 @@ def named(options: OutputOptions) -> Destination:
     return Destination(folder=options.out, force=options.force)
 
 
+def of_network(options: OutputOptions, plan: Plan) -> Destination:
+    """Return the destination of the result of a run over a network: the folder in --out. It may
+    already contain files of this run.
+
+    Raises OutputError as `named` does, if it contains other files.
+    """
+    if holds_run(options.out, plan):
+        return Destination(folder=options.out, force=options.force)
+    return named(options)
+
+
 def of_run(options: ResultOptions, data: str, n_clusters: int) -> Destination:
     """Return the destination of a result: the folder in --out, or by default a new folder in the
     working directory. With --no-out there is no folder.

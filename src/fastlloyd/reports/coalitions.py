@@ -9,7 +9,7 @@ sqrt(h / u) (docs/proofs/shares-of-noise.md).
 from fractions import Fraction
 from functools import partial
 
-from fastlloyd.base.precision import round_up
+from fastlloyd.base.precision import epsilon_up, round_up
 from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
@@ -137,6 +137,22 @@ def one_share_epsilon(plan: Plan) -> float:
     clients open sums of other sets, but these sums reveal no more.
     """
     return _gaussian(plan.mechanism.accountant().mu_squared * plan.n_shares, plan.mechanism.delta)
+
+
+def price_of_two_results(plan: Plan) -> Fact:
+    """Return the fact about the privacy of one client's records if two groups of clients confirm
+    different results.
+
+    No honest client is in both groups. Two results may together reveal more about records than a
+    single result.
+    """
+    if plan.masks is Masks.PAIRWISE:
+        return Fact.of(
+            f"two_results_of_{'records' if plan.mechanism.persons is None else 'persons'}"
+        )
+    epsilon, planned = one_share_epsilon(plan), epsilon_up(plan.mechanism.epsilon)
+    name = "shares" if plan.n_shares > 1 else "one_share"
+    return Fact.of(f"two_results_of_{name}", epsilon=epsilon, planned=planned)
 
 
 def _epsilon(

@@ -2,6 +2,7 @@
 `facts.py`.
 """
 
+import base64
 import math
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -20,10 +21,10 @@ from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import (
     coalitions,
     holds_against,
-    one_share_epsilon,
     person_epsilon,
+    price_of_two_results,
 )
-from fastlloyd.reports.facts import cut
+from fastlloyd.reports.facts import cut, said
 from fastlloyd.reports.units import units_of
 
 LARGE_EPSILON = 10.0
@@ -94,26 +95,10 @@ def plan_cautions(plan: Plan) -> list[Fact | Facts]:
     if plan.is_divisible:
         groups = Fact.of("two_results", dropouts=D, n=n, colluding=plan.max_colluding)
         remedy = Fact.of("make_a_new_plan", at_most=max(plan.most_dropouts, 0))
-        found.append((groups, _price_of_two_results(plan), remedy))
+        found.append((groups, price_of_two_results(plan), remedy))
     if plan.host is not None and plan.max_colluding == 1 and n >= ENOUGH_FOR_TWO:
         found.append(Fact.of("host_is_the_coalition", host=plan.host))
     return found
-
-
-def _price_of_two_results(plan: Plan) -> Fact:
-    """Return the fact about the privacy of one client's records if two groups of clients confirm
-    different results.
-
-    No honest client is in both groups. Two results may together reveal more about records than a
-    single result.
-    """
-    if plan.masks is Masks.PAIRWISE:
-        return Fact.of(
-            f"two_results_of_{'records' if plan.mechanism.persons is None else 'persons'}"
-        )
-    epsilon, planned = one_share_epsilon(plan), epsilon_up(plan.mechanism.epsilon)
-    name = "shares" if plan.n_shares > 1 else "one_share"
-    return Fact.of(f"two_results_of_{name}", epsilon=epsilon, planned=planned)
 
 
 def profile_deviation(plan: Plan) -> float:
@@ -155,6 +140,19 @@ def expiring(plan: Plan, now: datetime | None = None) -> list[Fact]:
         Fact.of("expiring", name=one.name, ends=f"{one.ends:%Y-%m-%d}", longest=longest)
         for one in plan.expiring(datetime.now(UTC) if now is None else now)
     ]
+
+
+def cautions_at_start(plan: Plan) -> list[str]:
+    """Return sentences about a networked run that begins now: weak settings, certificates that end
+    too soon, and a name of the server that clients send unencrypted.
+    """
+    from fastlloyd.federation.identity import x509
+
+    found = [*plan_cautions(plan), *expiring(plan)]
+    hosts = x509.hosts(x509.load(base64.b64decode(plan.server.certificate)))
+    if x509.SERVER_HOST not in hosts:
+        found.append(Fact.of("unencrypted_name", host=hosts[0]))
+    return said(found, plan.mechanism.unit)
 
 
 # The run

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fastlloyd.cli.client_progress import ClientProgress
-    from fastlloyd.cli.hosting import ServerProcess
+    from fastlloyd.cli.hosting import Hosting, ServerProcess
     from fastlloyd.cli.results import Destination
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
@@ -64,7 +64,8 @@ def _request(path: Path) -> None:
     """Take part in a run, with a request from a file. This process locks the file until it ends,
     and reports on stdout, one JSON object a line. A passphrase is the first line of standard input.
     """
-    from fastlloyd.cli import network
+    from fastlloyd.cli import network, results
+    from fastlloyd.cli.hosting import Hosting
     from fastlloyd.cli.readiness import rehearse
     from fastlloyd.cli.requested_fit import report
     from fastlloyd.federation.store.lock import Lock
@@ -82,18 +83,17 @@ def _request(path: Path) -> None:
             report(pid=os.getpid())
         file.check_unchanged()
         request, output = file.request(), OutputOptions(out=Path(file.out), json=True)
-        place = _place(output, request.plan)
+        place = results.of_network(output, request.plan)
+        hosting = Hosting(request.plan, path, request.member.name, HostOptions())
         prepared = request.prepare()
         if file.is_rehearsal:  # it needs no private key
-            rehearse(prepared, path, None, HostOptions(), as_json=True)
+            rehearse(prepared, hosting, None, as_json=True)
             return
         identity = network.load_identity(Path(file.key), network.STDIN)
         file.check_unchanged()
         if file.approval is not None:
             note_approval(file.approval, request.plan, file.dataset, request.store)
-        ended = _carry_out(
-            prepared, identity, path, None, HostOptions(), output, place, written=written
-        )
+        ended = _carry_out(prepared, identity, hosting, None, output, place, written=written)
     finally:
         lock.release()
     if ended is not None:
@@ -139,7 +139,8 @@ def join(
     any time.
     """
     from fastlloyd.base.problems import Faults
-    from fastlloyd.cli import digests, hosting, network, readiness, recipes, requests, results
+    from fastlloyd.cli import digests, network, readiness, recipes, requests, results
+    from fastlloyd.cli.hosting import Hosting
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.store.noted import checked_purpose
     from fastlloyd.jobs.account import BudgetAccount
@@ -147,16 +148,18 @@ def join(
     from fastlloyd.jobs.data_files import files_of
     from fastlloyd.jobs.metrics import address_of
     from fastlloyd.jobs.parties import check_member, place_of_store
+    from fastlloyd.reports.plan_facts import cautions_at_start
 
     agreed = network.networked_plan(plan)
     digests.check_digest(agreed, digest, plan)
-    network.warn_of(agreed, as_json=output.json)
+    network.warn(cautions_at_start(agreed), as_json=output.json)
     faults, public = Faults(), PrivateIdentity.public_of(key)
     with faults.noted("key"):
         check_member(public, agreed, key)
     faults.check()
+    hosting = Hosting(agreed, plan, public.name, host)
     with faults.noted():
-        hosting.check_options(agreed, plan, public.name, host)
+        hosting.check()
     of_data = LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are)
     named = requests.given_dataset(dataset, of_data)
     account = BudgetAccount(named, ledger, by="join", files=files_of(data))
@@ -164,7 +167,11 @@ def join(
         account = account._replace(purpose=checked_purpose(purpose))
     page = faults.value(None, lambda: None if metrics is None else address_of(metrics), "metrics")
     note_conflicts(agreed, server, host, output, faults, is_rehearsal=dry_run)
-    place = faults.value(results.NOWHERE, lambda: _place(output, agreed), "out")
+    place, own = results.NOWHERE, None
+    with faults.noted("out"):
+        place = results.of_network(output, agreed)
+    with faults.noted("recipe"):
+        own = recipes.own_recipe(recipe, agreed.mechanism.domain.recipe)
     prepared = ClientRequest(
         plan=agreed,
         member=public,
@@ -175,18 +182,16 @@ def join(
         missing=missing,
         outside=outside,
         engine=engine,
-        recipe=faults.value(
-            None, lambda: recipes.own_recipe(recipe, agreed.mechanism.domain.recipe), "recipe"
-        ),
+        recipe=own,
         layout=faults.value(None, layout.layout),
         fingerprints=fingerprints,
         are_fingerprints_lost=new_fingerprints,
     ).prepare(faults)
     identity = network.load_identity(key, passphrase_file)
     if dry_run:
-        readiness.rehearse(prepared, plan, server, host, as_json=output.json)
+        readiness.rehearse(prepared, hosting, server, as_json=output.json)
         return
-    ended = _carry_out(prepared, identity, plan, server, host, output, place, metrics=page)
+    ended = _carry_out(prepared, identity, hosting, server, output, place, metrics=page)
     if ended is not None:
         raise ended
 
@@ -194,9 +199,8 @@ def join(
 def _carry_out(
     client: "PreparedClient",
     identity: "PrivateIdentity",
-    path: Path,
+    hosting: "Hosting",
     server: str | None,
-    host: HostOptions,
     output: OutputOptions,
     place: "Destination",
     *,
@@ -207,28 +211,27 @@ def _carry_out(
 
     Returns the exception to raise at the end if there is no result, or None.
 
-    path : file of the plan.
+    server : address of the server, or None for the address in the plan.
     written : function that receives the files of the result, which are then not shown, or None.
     metrics : host and port of the page of metrics, or None for no page.
     """
-    from fastlloyd.cli import hosting, network
+    from fastlloyd.cli import network
     from fastlloyd.cli.client_progress import OVER, WITHOUT_RESULT, ClientProgress
     from fastlloyd.federation.store import Role
     from fastlloyd.jobs.client import Endpoint
     from fastlloyd.jobs.live import LiveFile, live_path
     from fastlloyd.jobs.metrics import served
 
-    plan, as_json = client.plan, output.json
-    where = client.request.store
+    as_json, where = output.json, client.request.store
     live = LiveFile(live_path(where))
-    progress = ClientProgress(plan, identity.name, live, as_json=as_json)
+    progress = ClientProgress(client.plan, identity.name, live, as_json=as_json)
     with (
         network.logging_to_stderr(as_json=as_json),
         client.source.working(progress.watch),
         served(metrics, lambda: live.present),
-        hosting.server_process(plan, path, identity.name, host, as_json=as_json) as beside,
+        hosting.process(as_json=as_json) as beside,
     ):
-        address = plan.server.address if server is None else server
+        address = client.plan.server.address if server is None else server
         joining = _Joining(
             client=client,
             identity=identity,
@@ -245,17 +248,6 @@ def _carry_out(
         if beside is not None:
             beside.see_out(as_json=as_json)
     return ended
-
-
-def _place(output: OutputOptions, plan: "Plan") -> "Destination":
-    """Return the destination of the result: the folder in the options. It may already contain files
-    of this run.
-    """
-    from fastlloyd.cli import results
-
-    if results.holds_run(output.out, plan):
-        return results.Destination(folder=output.out, force=output.force)
-    return results.named(output)
 
 
 class _Joining(NamedTuple):

@@ -67,13 +67,14 @@ def serve(
     from fastlloyd.cli import network
     from fastlloyd.jobs.metrics import address_of
     from fastlloyd.jobs.parties import check_server
+    from fastlloyd.reports.plan_facts import cautions_at_start
 
     page = None if metrics is None else address_of(metrics)
     agreed = network.networked_plan(plan)
     identity = network.load_identity(key, passphrase_file)
     check_server(identity.public, agreed, key, plan)
     address = network.address_to_listen_at(agreed, listen)
-    network.warn_of(agreed, as_json=json)
+    network.warn(cautions_at_start(agreed), as_json=json)
     code = run(agreed, identity, key, address, store, metrics=page, as_json=json)
     if code == network.STOPPED:
         raise network.stopped(KEPT, as_json=json)
