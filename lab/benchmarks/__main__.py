@@ -8,7 +8,7 @@ ratios: on a shared machine the milliseconds drift, but both columns drift toget
 import sys
 
 from benchmarks import fits, parts, scaling
-from benchmarks.report import write_section
+from benchmarks.report import publish
 
 
 def main() -> int:
@@ -18,9 +18,7 @@ def main() -> int:
         ("parts", parts.table),
         ("scaling", scaling.table),
     ):
-        content = table()
-        print(content, end="\n\n", flush=True)
-        write_section(name, content)
+        publish(name, table())
     return 0
 
 

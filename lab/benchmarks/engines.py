@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import stream
-from benchmarks.report import as_table, machine, write_section
-from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain
+from benchmarks.report import as_table, machine, publish
+from benchmarks.runs import box, settings_of
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.mechanisms.answering import LocalRecords, Records
 from fastlloyd.mechanisms.catalogue import design
@@ -26,11 +25,10 @@ from fastlloyd.mechanisms.engines.dask import DaskEngine
 from fastlloyd.mechanisms.engines.local import LocalEngine
 from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
 
 FEATURES, CLUSTERS, FILES, TURNS = 8, 10, 8, 5
-DOMAIN = Domain(features=stream.NAMES[:FEATURES], lower=(0.0,) * FEATURES, upper=(1.0,) * FEATURES)
+DOMAIN = box(FEATURES)
 
 
 def write(folder: Path, n: int) -> int:
@@ -42,15 +40,7 @@ def write(folder: Path, n: int) -> int:
 
 def timed(folder: Path, n: int, workers: int) -> dict[str, list[float]]:
     """Return the seconds of each pass, the first pass first, by the name of the reader."""
-    settings = Settings(
-        algorithm=FASTLLOYD,
-        domain=DOMAIN,
-        n_clusters=CLUSTERS,
-        n_records=n,
-        epsilon=1.0,
-        public_seed=PublicSeed.from_int(0),
-    )
-    m = design(settings)
+    m = design(settings_of(DOMAIN, CLUSTERS, n, algorithm=FASTLLOYD))
     query = m.query(0, m.start())
     source = open_records(folder)
     alone = GridRecords(source, DOMAIN, Outside.CLIP, source=source.source, kept_cells=0)
@@ -98,8 +88,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         size = write(Path(folder), n)
         text = page(n, size, timed(Path(folder), n, options.workers))
-    print(text)
-    write_section("engines", text)
+    publish("engines", text)
     return 0
 
 

@@ -8,9 +8,6 @@ hundred times as large.
 """
 
 import argparse
-import json
-import resource
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,16 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import stream
-from benchmarks.report import as_table, machine, write_section
+from benchmarks.report import as_table, machine, publish
+from benchmarks.runs import alone, box, peak_bytes, settings_of
 from benchmarks.timing import spent
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import Block, Blocks, GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
 from fastlloyd.records.table import Table
 
@@ -76,19 +72,15 @@ def run(name: str, size: Size, folder: Path) -> dict[str, Any]:
     """Design and run a clustering. Return the seconds of both steps, the number of rounds, and the
     peak memory of this process in MiB.
     """
-    features = tuple(f"x{i}" for i in range(size.d))
-    domain = Domain(features=features, lower=(0.0,) * size.d, upper=(1.0,) * size.d)
-    settings = Settings(
-        algorithm=ALGORITHMS[name], domain=domain, n_clusters=size.k, n_records=size.n, epsilon=1.0,
-        public_seed=PublicSeed.from_int(0),
-    )  # fmt: skip
+    domain = box(size.d)
+    settings = settings_of(domain, size.k, size.n, algorithm=ALGORITHMS[name])
     made = []
     designing = spent(lambda: made.append(design(settings)), 1)
     (m,) = made
     clustering = spent(
         lambda: cluster(m, LocalRecords(domain, _records(size, domain, folder)), SystemNoise()), 1
     )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_bytes() / 2**20
     return {"design": designing, "clustering": clustering, "rounds": m.n_rounds, "peak": peak}
 
 
@@ -105,24 +97,6 @@ def _records(size: Size, domain: Domain, folder: Path) -> GridRecords:
     return GridRecords(
         Repeated(file, size.n // FILE), domain, Outside.CLIP, source=file.source, kept_cells=0
     )
-
-
-def measured(name: str, size: Size, folder: Path) -> dict[str, Any]:
-    """Return the result of `run`, called in a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.growth",
-        "--folder",
-        str(folder),
-        "--run",
-        name,
-        *map(str, size),
-    ]
-    found: dict[str, Any] = json.loads(
-        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    )
-    return found
 
 
 def table(found: Sequence[tuple[str, Size, dict[str, Any]]]) -> str:
@@ -154,22 +128,15 @@ def main() -> int:
     """Write the file, do all runs, and write the section. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--folder", type=Path, default=None, help="where the file of 320 MB goes")
-    parser.add_argument("--run", nargs=4, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.run is not None:
-        name, *size = options.run
-        print(json.dumps(run(name, Size(*map(int, size)), options.folder)))
-        return 0
     found = []
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         stream.write(Path(folder) / PARQUET, FILE, RECORDS[0].d)
         for name, axes in RUNS.items():
             for size in (size for axis in axes for size in axis):
-                found.append((name, size, measured(name, size, Path(folder))))
+                found.append((name, size, alone(run, name, size, Path(folder))))
                 print(*found[-1], flush=True)
-    text = f"{machine()}.\n\n{table(found)}"
-    print(text)
-    write_section("large", text)
+    publish("large", f"{machine()}.\n\n{table(found)}")
     return 0
 
 

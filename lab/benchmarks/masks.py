@@ -12,13 +12,12 @@ import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from benchmarks.network import client_in_memory, ms, records_of, server_in_memory
-from benchmarks.network_run import Run, Setup, over_grpc, peak_bytes
+from benchmarks.network_run import Run, Setup, over_grpc
 from benchmarks.report import as_table, machine, write_section
+from benchmarks.runs import alone, peak_bytes
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.protocol import roster
@@ -95,10 +94,7 @@ def _table(headings: str, rows: Iterator[list[str]]) -> str:
 def _in_process() -> Iterator[list[str]]:
     for n_clients in (3, 10, 50, 100, 300):
         for masks in Masks:
-            with ProcessPoolExecutor(
-                1, get_context("spawn")
-            ) as alone:  # so that it has a peak of its own
-                cost = alone.submit(_cost, n_clients, masks).result()
+            cost = alone(_cost, n_clients, masks)  # so that it has a peak of its own
             seconds, n_bytes = [*cost.joining, *cost.round], [cost.sent, cost.received]
             yield [
                 str(n_clients),

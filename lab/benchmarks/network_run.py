@@ -19,8 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from benchmarks.network_parties import Clocked, Pulse, TimedServer, VolatileServer
-from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain
+from benchmarks.runs import box, peak_bytes, settings_of
 from fastlloyd.federation.identity.certificates import make_certificate
 from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import Client, Masks, Plan
@@ -31,7 +30,6 @@ from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 from fastlloyd.federation.transport.party import ClientParty, ServerParty
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -66,14 +64,13 @@ class Setup:
             Client(name=name, max_records=records, signing_key=identity.public.hex())
             for name, identity in signing.items()
         )
-        names = tuple(f"x{i}" for i in range(n_features))
-        settings = Settings(
-            algorithm=FASTLLOYD,
-            domain=Domain(features=names, lower=(0.0,) * n_features, upper=(1.0,) * n_features),
-            n_clusters=n_clusters,
-            n_records=records * n_clients,
+        settings = settings_of(
+            box(n_features),
+            n_clusters,
+            records * n_clients,
             epsilon=5.0,
-            public_seed=PublicSeed.from_int(1),
+            seed=1,
+            algorithm=FASTLLOYD,
             n_iterations=n_iterations,
         )
         plan = design_plan(
@@ -263,16 +260,6 @@ async def _serve_one_run(
 
 def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def peak_bytes() -> int:
-    """Return the largest memory that this process has used so far, in bytes."""
-    (line,) = (
-        line
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmHWM:")
-    )
-    return int(line.split()[1]) * 2**10
 
 
 def self_signed(name: str) -> TlsIdentity:

@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.report import Row, as_markdown
+from benchmarks.runs import box, settings_of
 from benchmarks.stream import read_alone
 from benchmarks.timing import Pair, Work, paired
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import Masks
@@ -27,7 +26,6 @@ from fastlloyd.federation.simulation import roster, simulate
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
-from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
 
 ROUNDS = 40
@@ -80,20 +78,10 @@ def a_round(repetitions: int) -> Row:
     noise and masks.
     """
     X = np.random.default_rng(0).integers(-B, B + 1, (2000, 2))
-    domain = Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0))
-    seed = PublicSeed.from_int(0)
+    domain = box(2, -1.0)
     clients, identities = roster(("a", "b"), len(X))
-    settings = Settings(
-        algorithm=FASTLLOYD,
-        domain=domain,
-        n_clusters=15,
-        n_records=len(X),
-        epsilon=1.0,
-        public_seed=seed,
-        n_iterations=ROUNDS,
-    )
     plan = design_plan(
-        settings,
+        settings_of(domain, 15, len(X), algorithm=FASTLLOYD, n_iterations=ROUNDS),
         clients=clients,
         run_id=os.urandom(16),
         protocol=ProtocolChoices(masks=Masks.GROUP),

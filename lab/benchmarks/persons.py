@@ -9,9 +9,6 @@ section of docs/results/performance.md.
 
 import argparse
 import importlib
-import json
-import resource
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,11 +16,9 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from benchmarks.report import as_table, machine, write_section
-from benchmarks.stream import NAMES
+from benchmarks.report import as_table, machine, publish
+from benchmarks.runs import alone, box, peak_bytes, settings_of
 from benchmarks.timing import Spent, spent
-from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.mechanisms.answering import LocalRecords
@@ -31,7 +26,6 @@ from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.persons import Persons
-from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
 
 FEATURES, CLUSTERS, ROW_GROUP, ROWS_EACH, TURNS = 8, 10, 1_000_000, 10, 2
@@ -40,7 +34,7 @@ UNIT, FIRST, RUNS = (
     "first pass over persons",
     ("run for persons after it", "run for records"),
 )
-DOMAIN = Domain(features=NAMES[:FEATURES], lower=(0.0,) * FEATURES, upper=(1.0,) * FEATURES)
+DOMAIN = box(FEATURES)
 
 
 def write(path: Path, n: int) -> None:
@@ -62,16 +56,13 @@ def write(path: Path, n: int) -> None:
             )
 
 
-def passes(path: Path, n: int, name: str) -> dict[str, list[Spent]]:
+def passes(path: Path, n: int, name: str) -> tuple[dict[str, list[Spent]], float]:
     """Return the times of the first pass over persons, and of runs for persons and for records,
-    which alternate. Each run has many passes.
+    which alternate. Each run has many passes. Also return the peak memory of this process in MiB.
 
     name : name of the algorithm.
     """
-    of_records = Settings(
-        algorithm=ALGORITHMS[name], domain=DOMAIN, n_clusters=CLUSTERS, n_records=n, epsilon=1.0,
-        public_seed=PublicSeed.from_int(0),
-    )  # fmt: skip
+    of_records = settings_of(DOMAIN, CLUSTERS, n, algorithm=ALGORITHMS[name])
     m, plain = design(replace(of_records, persons=Persons())), design(of_records)
     persons = PersonsInPasses(_on_grid(path, UNIT), m, source=str(path))
     records = LocalRecords(DOMAIN, _on_grid(path, None))
@@ -80,33 +71,12 @@ def passes(path: Path, n: int, name: str) -> dict[str, list[Spent]]:
     for _ in range(TURNS):
         found[RUNS[0]].append(spent(lambda: cluster(m, persons, SystemNoise()), 1))
         found[RUNS[1]].append(spent(lambda: cluster(plain, records, SystemNoise()), 1))
-    return found
+    return found, peak_bytes() / 2**20
 
 
 def _on_grid(path: Path, unit: str | None) -> GridRecords:
     source = open_records(path, list(DOMAIN.features), unit=unit)
     return GridRecords(source, DOMAIN, Outside.CLIP, source=source.source, kept_cells=0)
-
-
-def measure(path: Path, n: int, name: str) -> dict[str, list[list[float]]]:
-    """Return the result of `passes`, called in a process of its own, and the peak memory of this
-    process in MiB.
-    """
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.persons",
-        "--rows",
-        str(n),
-        "--passes",
-        str(path),
-        "--algorithm",
-        name,
-    ]
-    found: dict[str, list[list[float]]] = json.loads(
-        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    )
-    return found
 
 
 def main() -> int:
@@ -116,32 +86,21 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=None, help="where the file goes (40 bytes a row)"
     )
-    parser.add_argument(
-        "--algorithm", default="momentlloyd", choices=ALGORITHMS, help="which algorithm runs"
-    )
-    parser.add_argument("--passes", type=Path, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     n = int(options.rows)
-    if options.passes is not None:
-        found = passes(options.passes, n, options.algorithm)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({**found, "peak": [[peak]]}))
-        return 0
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "visits.parquet"
         write(path, n)
         size = path.stat().st_size
-        found_by = {name: measure(path, n, name) for name in ("fastlloyd", "momentlloyd")}
-    text = page(n, size, found_by)
-    print(text)
-    write_section("persons", text)
+        found_by = {name: alone(passes, path, n, name) for name in ("fastlloyd", "momentlloyd")}
+    publish("persons", page(n, size, found_by))
     return 0
 
 
-def page(n: int, size: int, found_by: dict[str, dict[str, list[list[float]]]]) -> str:
+def page(n: int, size: int, found_by: dict[str, tuple[dict[str, list[Spent]], float]]) -> str:
     """Return the section of docs/results/performance.md."""
     rows = []
-    for name, found in found_by.items():
+    for name, (found, _) in found_by.items():
         for who in (FIRST, *RUNS):
             wall, cpu = np.min(found[who], axis=0)
             rows.append([ALGORITHMS[name].name, who, f"{wall:.1f}", f"{cpu:.1f}"])
@@ -153,7 +112,7 @@ def page(n: int, size: int, found_by: dict[str, dict[str, list[list[float]]]]) -
                 *map("{:.2f}".format, speed),
             ]
         )
-    peak = max(found["peak"][0][0] for found in found_by.values())
+    peak = max(mebibytes for _, mebibytes in found_by.values())
     return (
         f"{n:,} rows of {FEATURES} float32 features, about {ROWS_EACH} rows a person in any order,"
         f" {size / 2**30:.2f} GiB, {CLUSTERS} clusters, the least of {TURNS} runs in turn;"

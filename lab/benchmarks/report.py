@@ -70,6 +70,13 @@ def write_section(name: str, content: str, page: Path = PAGE) -> None:
     page.write_text(f"{head}{begin}\n{content.strip()}\n\n{end}{tail}", encoding="utf-8")
 
 
+def publish(name: str, content: str, page: Path = PAGE, *, write: bool = True) -> None:
+    """Print a section, and write it to its page unless `write` is false."""
+    print(content, end="\n\n", flush=True)
+    if write:
+        write_section(name, content, page)
+
+
 def _cells(row: Row) -> tuple[str, str, str, str, str]:
     ours, peer, ratio = row.pair
     return row.what, f"{1e3 * ours:.3f}", f"{1e3 * peer:.3f}", f"{ratio:.2f}", row.peer

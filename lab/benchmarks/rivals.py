@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.report import as_table, machine, milliseconds, write_section
+from benchmarks.report import as_table, machine, milliseconds, publish
 from benchmarks.sides import RECORDS, START, Array, Side
 from benchmarks.timing import in_turn
 
@@ -108,9 +108,7 @@ def main() -> int:
         ("defaults", f"{table(defaults)}\n\nOn uniform records:\n\n{table(uniform_defaults)}"),
         ("kernels", table(kernels)),
     ):
-        print(content, end="\n\n")
-        if not quick:
-            write_section(name, content)
+        publish(name, content, write=not quick)
     return 0
 
 

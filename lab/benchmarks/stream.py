@@ -8,9 +8,6 @@ The program writes its section of docs/results/performance.md.
 
 import argparse
 import importlib
-import json
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import as_table, machine, write_section
+from benchmarks.report import as_table, machine, publish
+from benchmarks.runs import alone, box, peak_bytes, settings_of
 from fastlloyd.base.arrays import GridArray
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
@@ -29,7 +26,6 @@ from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
 from fastlloyd.records.reader import BLOCK_CELLS
 
@@ -82,28 +78,17 @@ def fit(path: Path, n: int) -> dict[str, list[float]]:
     """Cluster the file. Return the seconds of each pass of the reader alone and of ours, and the
     peak memory of this process in MiB.
     """
-    domain = Domain(features=NAMES, lower=(0.0,) * FEATURES, upper=(1.0,) * FEATURES)
-    settings = Settings(
-        algorithm=FASTLLOYD, domain=domain, n_clusters=CLUSTERS, n_records=n, epsilon=1.0,
-        public_seed=PublicSeed.from_int(0),
-        n_iterations=5,
-    )  # fmt: skip
-    m = design(settings)
-    timed = Timed(path, domain)
+    m = design(settings_of(box(FEATURES), CLUSTERS, n, algorithm=FASTLLOYD, n_iterations=5))
+    timed = Timed(path, m.domain)
     cluster(m, LocalRecords(m.domain, timed), SystemNoise())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"alone": timed.alone, "ours": timed.ours, "peak_mib": [peak]}
+    return {"alone": timed.alone, "ours": timed.ours, "peak_mib": [peak_bytes() / 2**20]}
 
 
 def fit_twice(path: Path, n: int) -> list[dict[str, list[float]]]:
-    """Return the results of two fits in one new process. The first fit loads the compiled code, and
-    the second one finds it loaded.
+    """Return the results of two fits in one process. The first fit loads the compiled code, and the
+    second one finds it loaded.
     """
-    command = [sys.executable, "-m", "benchmarks.stream", "--records", str(n), "--fit", str(path)]
-    found: list[dict[str, list[float]]] = json.loads(
-        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    )
-    return found
+    return [fit(path, n), fit(path, n)]
 
 
 def main() -> int:
@@ -113,22 +98,16 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=None, help="where the file goes (64 bytes a record)"
     )
-    parser.add_argument("--fit", type=Path, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     n = int(options.records)
-    if options.fit is not None:
-        print(json.dumps([fit(options.fit, n), fit(options.fit, n)]))
-        return 0
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "records.parquet"
         write(path, ROW_GROUP)
-        fit_twice(path, ROW_GROUP)  # where the code has never been used, it is compiled now
+        alone(fit_twice, path, ROW_GROUP)  # where the code has never been used, it is compiled now
         write(path, n)
         size = path.stat().st_size
-        fresh, again = fit_twice(path, n)
-    text = page(n, size, fresh, again)
-    print(text)
-    write_section("stream", text)
+        fresh, again = alone(fit_twice, path, n)
+    publish("stream", page(n, size, fresh, again))
     return 0
 
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.report import as_table, write_section
+from benchmarks.report import as_table, publish
+from benchmarks.runs import box, settings_of
 from fastlloyd.base.arrays import GridArray, IntArray
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import FastLloydError
@@ -125,11 +125,7 @@ def run_of(case: Case, number: int, study: str) -> Run:
         ).digest()[:8]
     )
     X = case.records(np.random.default_rng(seed))
-    domain = Domain(
-        features=tuple(f"x{i}" for i in range(X.shape[1])),
-        lower=(LOW,) * X.shape[1],
-        upper=(HIGH,) * X.shape[1],
-    )
+    domain = box(X.shape[1], LOW, HIGH)
     grid = domain.to_grid(X)
     m, clustering, noise = (_federated if case.clients else _central)(case, domain, grid, seed)
     found = assess(m, clustering, noise)
@@ -186,11 +182,10 @@ def _federated(case: Case, domain: Domain, grid: GridArray, seed: int) -> Found:
 
 
 def _settings(case: Case, domain: Domain, n_records: int, seed: int) -> Settings[AnyAlgorithm]:
-    return Settings(
-        algorithm=ALGORITHMS[case.algorithm], domain=domain, n_clusters=case.k, n_records=n_records,
-        epsilon=case.epsilon,
-        public_seed=PublicSeed.from_int(seed),
-    )  # fmt: skip
+    algorithm = ALGORITHMS[case.algorithm]
+    return settings_of(
+        domain, case.k, n_records, epsilon=case.epsilon, seed=seed, algorithm=algorithm
+    )
 
 
 def _exact(
@@ -323,11 +318,7 @@ def main() -> None:
             n_runs,
         )
     ]
-    text = table(results)
-    if not options.write:
-        print(text)
-    else:
-        write_section("coverage", text, PAGE)
+    publish("coverage", table(results), PAGE, write=options.write)
 
 
 def _results(cases: list[Case], n_runs: int) -> list[tuple[Case, list[Fit]]]:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.report import as_table, write_section
-from fastlloyd.base.randomness import PublicSeed
+from benchmarks.runs import box, settings_of
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.jobs.forecast import Forecast
@@ -31,7 +31,6 @@ from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.expected import FEATURES, SIGNALS, TABLE, crowding
-from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, assess, noise_deviation, settled
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from fastlloyd_lab.datasets import load
@@ -107,16 +106,9 @@ def fit(
     """Cluster records within public bounds, and return the forecast and the outcome. The noise
     follows from the seed.
     """
+    kind, delta = ALGORITHMS[algorithm], None if algorithm == "sulloyd" else delta
     m = design(
-        Settings(
-            algorithm=ALGORITHMS[algorithm],
-            domain=domain,
-            n_clusters=k,
-            n_records=len(X),
-            epsilon=epsilon,
-            delta=None if algorithm == "sulloyd" else delta,
-            public_seed=PublicSeed.from_int(seed),
-        )
+        settings_of(domain, k, len(X), epsilon=epsilon, seed=seed, algorithm=kind, delta=delta)
     )
     clustering = cluster(m, LocalRecords(domain, domain.to_grid(X)), SeededNoise(seed))
     found = assess(m, clustering, noise_deviation(m))
@@ -128,13 +120,6 @@ def fit(
         forecast=Forecast.of(m),
         bars=np.median(bars, axis=0) if len(bars) else None,
         mostly_few=2 * sum(few) > k,
-    )
-
-
-def box(d: int) -> Domain:
-    """Return the domain of all synthetic groups with d features."""
-    return Domain(
-        features=tuple(f"x{i + 1}" for i in range(d)), lower=(LOW,) * d, upper=(HIGH,) * d
     )
 
 
@@ -158,7 +143,7 @@ def simulated(
     d = round(math.exp(rng.uniform(low, high)))
     kind = rng.choice(list(KINDS), p=np.array(OFTEN) / sum(OFTEN))
     X = np.clip(KINDS[kind](rng, n, k)(rng, d), LOW, HIGH)
-    return fit(X, box(d), k, epsilon, int(rng.integers(2**40)), algorithm, DELTA)
+    return fit(X, box(d, LOW, HIGH), k, epsilon, int(rng.integers(2**40)), algorithm, DELTA)
 
 
 def share(found: Fit) -> float:
@@ -252,7 +237,7 @@ class Setting:
         """Return records, and the domain with their public bounds."""
         if self.name in KINDS:
             X = KINDS[self.name](rng, self.n, self.k)(rng, self.d)
-            return np.clip(X, LOW, HIGH), box(self.d)
+            return np.clip(X, LOW, HIGH), box(self.d, LOW, HIGH)
         X = np.asarray(load(self.name).values, dtype=np.float64)
         names = tuple(f"x{i + 1}" for i in range(X.shape[1]))
         low, high = X.min(axis=0), X.max(axis=0)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import as_table, write_section
+from benchmarks.report import as_table, publish
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.evaluation.metrics import nicv
@@ -235,8 +235,7 @@ def main() -> None:
     options = parser.parse_args()
     table = cells(run(options.folder, options.jobs))
     text = f"{by_group(summary(table))}\n\n{by_epsilon(table)}"
-    print(text)
-    write_section("groups", text, PAGE)
+    publish("groups", text, PAGE)
     with PAGE.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(
             file, ["group", "set", "epsilon", "runs", *METHODS], lineterminator="\n"

@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.report import as_table, write_section
+from benchmarks.report import as_table, publish
 from fastlloyd.mechanisms.moment_lloyd import design, location, start, steps
 from fastlloyd.mechanisms.moment_lloyd.design import Row
 from fastlloyd.mechanisms.moment_lloyd.directions import deviations
@@ -175,9 +175,7 @@ def main() -> None:
         ]
         for part in PARTS
     ]
-    text = as_table(["left out", *WIDTHS], "l" + "r" * len(WIDTHS), rows)
-    print(text)
-    write_section("ablation", text, PAGE)
+    publish("ablation", as_table(["left out", *WIDTHS], "l" + "r" * len(WIDTHS), rows), PAGE)
 
 
 if __name__ == "__main__":

@@ -19,18 +19,16 @@ from pathlib import Path
 import numpy as np
 from sklearn.cluster import KMeans
 
-from benchmarks.report import as_table
+from benchmarks.report import as_table, publish
+from benchmarks.runs import settings_of
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.version import __version__
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.mechanisms.answering import LocalRecords, SharedRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons
-from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.testing import SeededNoise, repeatable_noise
 
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "persons.md"
@@ -155,18 +153,8 @@ def fitted(
     """
     persons = None if owners is None else Persons()
     n = len(X) if owners is None else int(owners.max()) + 1
-    m = design(
-        Settings(
-            algorithm=MOMENTLLOYD,
-            domain=DOMAIN,
-            n_clusters=K,
-            n_records=n,
-            epsilon=gdp_epsilon(gdp_mu(EPSILON, DELTA) / mu_over, DELTA),
-            delta=DELTA,
-            public_seed=PublicSeed.from_int(seed),
-            persons=persons,
-        )
-    )
+    epsilon = gdp_epsilon(gdp_mu(EPSILON, DELTA) / mu_over, DELTA)
+    m = design(settings_of(DOMAIN, K, n, epsilon=epsilon, seed=seed, delta=DELTA, persons=persons))
     grid = DOMAIN.to_grid(X)
     records = (
         LocalRecords(DOMAIN, grid)
@@ -303,36 +291,6 @@ def table(found: Found, spread: str) -> str:
     return as_table(["", "all kinds", "over shares", *KINDS], "l" + "r" * (2 + len(KINDS)), lines)
 
 
-TEXT = """\
-# Persons of several rows
-
-What does it cost to protect [a person with all rows](../how-to/several-rows.md) instead of a row?
-Measured with fastlloyd {version} on made-up people: NOT PRIVATE. {n:,} persons with up to {most}
-rows each, d = {d}, k = {k}, MomentLloyd at epsilon {epsilon:g}, delta = 1e-5, one organisation. All
-methods give a person this guarantee. {runs} tables of each kind (`make study-persons`).
-
-Each figure is the loss over that of k-means without noise on the same table, 1 being none lost,
-geometric mean: first every row counts alike, then every person. *Over shares*: by rows, on the same
-tables, with one standard error. Both spreads of groups that were tried are shown.
-
-{tables}
-
-Once more with many tables, by rows and without k-means: one sampled row over shares has 1.002 ±
-0.006 at 0.08 (602 tables of each kind) and 1.001 ± 0.003 at 0.15 (566). These two are equally good
-here; two rows lose 2.1 ± 0.6 % and 0.5 ± 0.3 % more than shares.
-
-- **Shares** is what fastlloyd does: every person has 1,024 shares, spread over the rows
-  ([proof](../proofs/persons.md)).
-- *At most s rows, noise x s*: s rows of each person, drawn at random, in a plan of records that
-  holds for s records together.
-
-{kinds}
-
-Not shown: clipping the sum of a person's rows together, which needs other queries; persons at
-several organisations, where noise grows with their number; other epsilons, numbers of persons, and
-people."""
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -356,20 +314,13 @@ def main() -> int:
         f" {verdict({of: over_shares(found, name, of) for of in METHODS if of != 'shares'})}."
         for name, deviation in SPREADS.items()
     )
-    sys.stdout.write(f"{tables}\n")
-    if options.write:
-        kinds = "\n".join(f"- *{name}*: {what}." for name, (what, _) in KINDS.items())
-        numbers = {
-            "n": N_PERSONS,
-            "most": MOST_ROWS,
-            "d": D,
-            "k": K,
-            "epsilon": EPSILON,
-            "runs": options.runs,
-        }
-        PAGE.write_text(
-            TEXT.format(version=__version__, tables=tables, kinds=kinds, **numbers).strip() + "\n"
-        )
+    kinds = "\n".join(f"- *{name}*: {what}." for name, (what, _) in KINDS.items())
+    text = (
+        f"Measured with fastlloyd {__version__}: {N_PERSONS:,} persons with up to {MOST_ROWS} rows"
+        f" each, d = {D}, k = {K}, epsilon {EPSILON:g}, delta = {DELTA:.0e}, {options.runs} tables"
+        f" of each kind:\n\n{kinds}\n\n{tables}"
+    )
+    publish("persons", text, PAGE, write=options.write)
     return 0
 
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.cluster import KMeans
 
-from benchmarks.report import as_table, write_section
-from fastlloyd.base.randomness import PublicSeed
+from benchmarks.report import as_table, publish
+from benchmarks.runs import settings_of
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.errors import PlanError
 from fastlloyd.evaluation.metrics import nicv
@@ -31,14 +31,12 @@ from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.bounds.design import LEAST_SHARE, outer_range
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster, release
-from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.mechanisms.two_stages import TwoStages, placeholder
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from fastlloyd_lab.datasets import load
 from fastlloyd_lab.datasets.catalogue import CATALOGUE
 
-FloatArray = npt.NDArray[np.float64]
 Row = dict[str, Any]
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "private-bounds.md"
 SETS, EPSILONS, TIMES = (
@@ -46,7 +44,7 @@ SETS, EPSILONS, TIMES = (
     (1.0, 0.5),
     (1, 10, 100, 1000),
 )
-TIGHT, DECLARED, FOUND, UNITS = "tight", "declared", "found", "units"
+DECLARED, FOUND, UNITS = "declared", "found", "units"
 
 
 class Question:
@@ -71,11 +69,7 @@ class Question:
         return lower, lower + width * times
 
     def settings(self, domain: Domain, run: int) -> Settings[AnyAlgorithm]:
-        return Settings(
-            algorithm=MOMENTLLOYD, domain=domain, n_clusters=self.k, n_records=len(self.X),
-            epsilon=self.epsilon,
-            public_seed=PublicSeed.from_int(run),
-        )  # fmt: skip
+        return settings_of(domain, self.k, len(self.X), epsilon=self.epsilon, seed=run)
 
     def fitted(self, settings: Settings[AnyAlgorithm], run: int) -> float:
         """Return the loss of a fit with these settings."""
@@ -226,10 +220,7 @@ def main() -> None:
         f"{options.runs} runs a cell; the least share there is, is"
         f" {float(LEAST_SHARE):g}.\n\n{table(results)}"
     )
-    if options.only:
-        print(text)
-    else:
-        write_section("private-bounds", text, PAGE)
+    publish("private-bounds", text, PAGE, write=not options.only)
 
 
 if __name__ == "__main__":

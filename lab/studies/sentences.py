@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.report import as_table, write_section
+from benchmarks.report import as_table, publish
 from fastlloyd.mechanisms.uncertainty import settled
 from fastlloyd.reports.profile import BoolArray, Centres, Profile
 from studies.coverage import Run, run_of, s1
@@ -114,10 +114,7 @@ def main() -> None:
     rows = [_row(section, pages) for section, pages in sections.items()]
     rows.append(_row("**all**", [page for pages in sections.values() for page in pages]))
     text = as_table(HEADINGS, "l" + "r" * (len(HEADINGS) - 1), rows)
-    if options.write:
-        write_section("sentences", text, PAGE)
-    else:
-        print(text)
+    publish("sentences", text, PAGE, write=options.write)
 
 
 if __name__ == "__main__":

@@ -11,17 +11,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.cluster import KMeans
 
-from benchmarks.report import as_table, write_section
+from benchmarks.report import as_table, publish
+from benchmarks.runs import settings_of
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
-from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.mechanisms.suggestion import Split, clearest_split
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from fastlloyd_lab.datasets import load
@@ -38,28 +37,18 @@ EPSILONS, FEATURES, RUNS, MOST, MOST_OF_MANY, SAMPLE = (3.0, 1.0), (2, 8), 20, 1
 MANY = {"s1", "15 groups"}
 # others than those that the constants of `mechanisms/suggestion.py` were chosen with
 FIRST_SEED = 1000
-Matrix = npt.NDArray[np.float64]
 
 
 def fitted(
-    X: Matrix, lower: Matrix, upper: Matrix, k: int, epsilon: float, run: int
+    X: FloatArray, lower: FloatArray, upper: FloatArray, k: int, epsilon: float, run: int
 ) -> Split | None:
     """Return the split that the votes of one run show, or None if the votes do not decide."""
     names = [f"x{i}" for i in range(X.shape[1])]
     domain = Domain.of_bounds(names, lower, upper, scaling=Scaling.PER_FEATURE)
-    seed = PublicSeed.from_int(FIRST_SEED + run)
-    m = design(
-        Settings(
-            algorithm=MOMENTLLOYD,
-            domain=domain,
-            n_clusters=k,
-            n_records=len(X),
-            epsilon=epsilon,
-            public_seed=seed,
-        )
-    )
-    found = cluster(m, LocalRecords(domain, domain.to_grid(X)), SeededNoise(FIRST_SEED + run))
-    return clearest_split(found.votes, k, seed)
+    seed = FIRST_SEED + run
+    m = design(settings_of(domain, k, len(X), epsilon=epsilon, seed=seed))
+    found = cluster(m, LocalRecords(domain, domain.to_grid(X)), SeededNoise(seed))
+    return clearest_split(found.votes, k, PublicSeed.from_int(seed))
 
 
 def of_kind(kind: Kind, d: int, epsilon: float, runs: int) -> Iterator[Split | None]:
@@ -77,7 +66,7 @@ def of_set(name: str, epsilon: float, runs: int) -> Iterator[Split | None]:
         yield fitted(X, X.min(axis=0), X.max(axis=0), k, epsilon, run)
 
 
-def values(name: str) -> tuple[Matrix, int]:
+def values(name: str) -> tuple[FloatArray, int]:
     """Return the records of a public data set, and the largest number of groups that is
     considered.
     """
@@ -159,10 +148,7 @@ def main() -> None:
     for name, table in (("kinds", of_kinds), ("sets", of_sets)):
         with repeatable_noise():
             text = table(options.runs)
-        if options.write:
-            write_section(name, text, PAGE)
-        else:
-            print(text)
+        publish(name, text, PAGE, write=options.write)
 
 
 if __name__ == "__main__":
