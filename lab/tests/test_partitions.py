@@ -255,7 +255,7 @@ def test_the_silhouette_of_a_sample_is_that_of_its_records_alone(
 def test_a_sample_of_other_records_or_of_none_is_refused() -> None:
     with pytest.raises(DataError, match="has record 4"):
         partitions.silhouette(PAIRS[:2], MIDDLES, SilhouetteSample.of(PAIRS))
-    with pytest.raises(DataError, match="at least one record, got n_records = 0"):
+    with pytest.raises(DataError, match="n_records = 0"):
         SilhouetteSample.of(PAIRS, n_records=0)
 
 

@@ -236,5 +236,5 @@ def test_what_can_be_read_once_is_not_read_again(path: str, here: Path) -> None:
     os.mkfifo(here / "pipe.csv")
     recipe = Recipe.load("recipe.toml", searching=True)
     using = Using(features=recipe.features, here=recipe.here)
-    with pytest.raises(DataError, match="can be read once"):
+    with pytest.raises(DataError, match="read once"):
         FileSource(path=path, recipe=using).open_as(recipe.features)

@@ -79,7 +79,7 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(
             fastlloyd(*arguments, "--epsilon", "2"),
             "data set 'patients' has the limit epsilon 3 at delta 1e-05. All runs so far spent or reserved",
         )
-    with pytest.raises(BudgetError, match="has the limit epsilon 3"):
+    with pytest.raises(BudgetError, match="limit epsilon 3"):
         model.set_params(epsilon=2.0).fit(np.zeros((60, 2)))
     assert spent(ledger_of_its_own) == now
 

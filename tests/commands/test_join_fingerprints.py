@@ -85,7 +85,7 @@ def test_the_same_records_are_refused_under_another_name_wherever_their_file_lie
     before = read(place())[0].position, kept()
     copied: dict[str, Any] = {"data": "copies/other.csv", "fingerprints": Path(FILE_NAME)}
     for changes in ({}, copied):
-        with pytest.raises(BudgetError, match=f"data set name '{DATASET}' before"):
+        with pytest.raises(BudgetError, match=f"used.*'{DATASET}' before"):
             begin(another(site.plan), dataset="others", **changes)
     with pytest.raises(StateError, match="--fingerprints FILE"):  # a second file knows nothing
         begin(another(site.plan), dataset="others", data="copies/other.csv")
@@ -102,7 +102,7 @@ def test_a_run_is_taken_up_with_the_same_records_only(site: Site) -> None:
     Path("a.csv").write_text("".join([lines[0], *lines[:0:-1]]))  # the order is no matter
     begin(site.plan)
     Path("a.csv").write_text("".join(lines[:-1]))
-    with pytest.raises(StateError, match="was begun with other records or ids"):
+    with pytest.raises(StateError, match=r"begun.*other records"):
         begin(site.plan)
     assert len(kept().runs) == 1
 
@@ -114,7 +114,7 @@ def test_a_lost_file_is_refused_and_the_owner_can_go_on_without_it(site: Site) -
     assert not Path(FILE_NAME).exists()
     begin(site.plan, fingerprints=Path("elsewhere"))
     Path("elsewhere").unlink()
-    with pytest.raises(StateError, match="give the run up"):
+    with pytest.raises(StateError, match="give the run"):
         begin(site.plan, are_fingerprints_lost=True)
     begin(another(site.plan), are_fingerprints_lost=True)
     begin(another(site.plan))
@@ -156,7 +156,7 @@ def test_a_process_may_die_around_each_step_and_neither_guard_nor_way_on_is_lost
     counted = {run_id.hex() for run_id in read(place())[0].history.runs}
     assert counted <= {run.run for run in kept().runs}
     if counted:
-        with pytest.raises(BudgetError, match="used under the data set name"):
+        with pytest.raises(BudgetError, match=r"used.*data set name"):
             begin(another(site.plan), dataset="others")
     else:  # the name may have been a slip
         begin(another(site.plan), dataset="others")
@@ -169,7 +169,7 @@ def test_a_process_may_die_around_each_step_and_neither_guard_nor_way_on_is_lost
 def test_two_clients_of_one_holder_cannot_use_the_same_records_under_two_names(site: Site) -> None:
     shutil.copy("a.csv", "b.csv")
     begin(site.plan, "a")
-    with pytest.raises(BudgetError, match=f"data set name '{DATASET}' before"):
+    with pytest.raises(BudgetError, match=f"used.*'{DATASET}' before"):
         begin(site.plan, "b", dataset="others")
     begin(site.plan, "b")
 

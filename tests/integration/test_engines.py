@@ -194,7 +194,7 @@ def test_a_cluster_without_workers_ends_the_run_after_a_stated_time(
         away.answer(question())
         cluster.sync(cluster.workers[0].close)
         steps.clear()
-        with pytest.raises(EngineError, match=r"no workers for 0\.3 seconds"):
+        with pytest.raises(EngineError, match=r"workers for 0\.3"):
             away.answer(question())
     assert steps[:3] == [(0, len(SIZES))] * 3  # whoever hears them may give up meanwhile
 
@@ -211,7 +211,7 @@ def test_a_scheduler_that_is_gone_ends_the_run(
         away = far(folder, workers)
         away.answer(question())
     for _ in range(2):
-        with pytest.raises(EngineError, match=r"dask://.* could not do a piece of the work"):
+        with pytest.raises(EngineError, match=r"dask://.*could not do"):
             away.answer(question())
     workers.close()
 
@@ -400,7 +400,7 @@ def test_who_holds_keys_meets_a_cluster_of_other_machines_by_tls_only(
         raise OSError
 
     monkeypatch.setattr(dask, "_greet", greet)
-    with pytest.raises(EngineError, match="name the cluster as tls://"):
+    with pytest.raises(EngineError, match="cluster as tls://"):
         engine(f"dask://{host}:8786", holds_keys=True)
     assert met == []
     for guarded, holds_keys in (
@@ -408,7 +408,7 @@ def test_who_holds_keys_meets_a_cluster_of_other_machines_by_tls_only(
         ("dask://127.0.0.1:2", True),
         ("dask://[::1]:3", True),
     ):
-        with pytest.raises(EngineError, match="no Dask scheduler answers"):
+        with pytest.raises(EngineError, match="no Dask scheduler"):
             engine(guarded, holds_keys=holds_keys)
     assert met == [f"tcp://{host}:1", "tcp://127.0.0.1:2", "tcp://[::1]:3"]
 

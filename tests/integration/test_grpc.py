@@ -757,7 +757,7 @@ def test_a_client_whose_process_fails_has_not_left_and_goes_on_when_it_is_starte
         site.parties["c1"].on_message = full
         async with serving(site.server()) as port:
             others = asyncio.gather(*(site.client(name, port).run() for name in ("c0", "c2")))
-            with pytest.raises(OSError, match="the disk is full"):
+            with pytest.raises(OSError, match="disk is full"):
                 await site.client("c1", port).run()
             site.parties["c1"].on_message = lambda _: None
             (again,) = await site.run_clients(port, "c1")
@@ -1184,7 +1184,7 @@ def test_an_error_of_a_party_ends_its_transport_and_is_raised(
         monkeypatch.setattr(site.party, "receive", full)
         await server.start()
         client = asyncio.create_task(site.client("c0", server.port).run())
-        with pytest.raises(OSError, match="the disk is full"):
+        with pytest.raises(OSError, match="disk is full"):
             await server.wait()
         client.cancel()
         await asyncio.wait({client})
@@ -1192,7 +1192,7 @@ def test_an_error_of_a_party_ends_its_transport_and_is_raised(
         site = Site()
         monkeypatch.setattr(site.parties["c0"], "begin", full)
         async with serving(site.server()) as port:
-            with pytest.raises(OSError, match="the disk is full"):
+            with pytest.raises(OSError, match="disk is full"):
                 await site.client("c0", port).run()
 
     within(test)
@@ -1201,7 +1201,7 @@ def test_an_error_of_a_party_ends_its_transport_and_is_raised(
 def test_an_address_that_is_taken_is_named() -> None:
     async def test() -> None:
         async with serving(Site().server()) as port:
-            with pytest.raises(NetworkError, match=f"cannot listen at 127.0.0.1:{port}"):
+            with pytest.raises(NetworkError, match=f"listen.*127.0.0.1:{port}"):
                 await Site().server(port).start()
 
     within(test)
@@ -1239,7 +1239,7 @@ def test_a_client_that_asks_is_told_whether_the_server_serves_its_very_plan() ->
             )
             with pytest.raises(
                 NetworkError,
-                match=f"serves another plan than the one with digest {other.digest.hex()}",
+                match=f"another plan.*{other.digest.hex()}",
             ):
                 await check_connection(
                     other, address=f"127.0.0.1:{port}", identity=own, server_certificate=server

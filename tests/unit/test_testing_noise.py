@@ -68,7 +68,7 @@ def test_injected_noise_is_copied_in_and_out() -> None:
 
 def test_injected_noise_of_the_wrong_size_is_refused_and_stays() -> None:
     source = InjectedNoise([[1, 2]])
-    with pytest.raises(LocalProtocolError, match=r"array 0 has shape \(2,\); expected \(3,\)"):
+    with pytest.raises(LocalProtocolError, match=r"shape \(2,\).*\(3,\)"):
         source.gaussian(SCALE, 3)
     assert source.gaussian(SCALE, 2).tolist() == [1, 2]
 
@@ -76,5 +76,5 @@ def test_injected_noise_of_the_wrong_size_is_refused_and_stays() -> None:
 def test_injected_noise_that_is_used_up_is_refused() -> None:
     source = InjectedNoise([[1]])
     source.gaussian(SCALE, 1)
-    with pytest.raises(LocalProtocolError, match="all 1 injected noise arrays are used up"):
+    with pytest.raises(LocalProtocolError, match="all 1 injected"):
         source.gaussian(SCALE, 1)

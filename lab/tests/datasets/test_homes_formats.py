@@ -115,7 +115,7 @@ def test_a_file_that_unpacks_to_very_much_is_refused_before_it_is_unpacked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(homes, "MOST_BYTES", 1000)
-    with pytest.raises(DataError, match="unpacks to more than 1000 bytes"):
+    with pytest.raises(DataError, match=r"unpacks.*1000 bytes"):
         parse(gzip.compress(b"0 " * 501), TEXT, of_shape(2, 2))
 
 

@@ -16,12 +16,12 @@ IRIS = {"iris": REAL["iris"]}
 
 
 def test_a_folder_that_is_none_or_holds_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not a folder"):
+    with pytest.raises(DataError, match="not a folder"):
         read(tmp_path / "nowhere")
     for content in (None, ""):
         if content is not None:
             (tmp_path / "trials.jsonl").write_text(content)
-        with pytest.raises(DataError, match=r"holds no results: expected trials\.jsonl"):
+        with pytest.raises(DataError, match="holds no results"):
             read(tmp_path)
 
 
@@ -78,7 +78,7 @@ def test_a_line_in_the_middle_that_is_no_trial_is_refused(line: str, tmp_path: P
     write(tmp_path, rows(IRIS))
     lines = (tmp_path / "trials.jsonl").read_text().splitlines()
     (tmp_path / "trials.jsonl").write_text("\n".join([lines[0], line, *lines[1:], ""]))
-    with pytest.raises(DataError, match=r"line 2 of .*trials\.jsonl"):
+    with pytest.raises(DataError, match=r"line 2.*trials\.jsonl.*whole"):
         read(tmp_path)
 
 
@@ -131,7 +131,7 @@ def test_what_stands_beside_the_rows_is_checked_too(
     with pytest.raises(DataError, match=said):
         read(tmp_path)
     (tmp_path / name).write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="not text in UTF-8"):
+    with pytest.raises(DataError, match="text in UTF-8"):
         read(tmp_path)
 
 

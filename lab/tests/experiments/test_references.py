@@ -43,7 +43,7 @@ def test_a_brace_without_partner_or_choice_is_refused(text: str) -> None:
 
 def test_more_names_than_anybody_means_are_refused_before_they_are_made() -> None:
     text = "{0,1,2,3,4,5,6,7,8,9}" * 60
-    with pytest.raises(PlanError, match=f"1{',000' * 20} names; expected at most {MAX_NAMES:,}"):
+    with pytest.raises(PlanError, match=rf"1{',000' * 20} names.*{MAX_NAMES:,}"):
         expand(text)
 
 

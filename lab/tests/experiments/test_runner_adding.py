@@ -93,7 +93,7 @@ def test_a_trial_of_the_folder_that_is_asked_for_in_another_way_is_refused(
     folder: Path, before: str, after: str, what: str
 ) -> None:
     earlier = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
-    with pytest.raises(OutputError, match=f"holds results of sulloyd on synthk-2-1 with {what}"):
+    with pytest.raises(OutputError, match=f"sulloyd on synthk-2-1.*{what}"):
         run(folder, SPEC.replace(before, after).replace("runs = 2", "runs = 3"))
     assert {path.name: path.read_bytes() for path in (folder / "out").iterdir()} == earlier
 
@@ -101,7 +101,7 @@ def test_a_trial_of_the_folder_that_is_asked_for_in_another_way_is_refused(
 def test_what_was_once_asked_for_is_remembered_when_it_is_no_longer(folder: Path) -> None:
     run(folder, SPEC.replace("sulloyd", "glloyd"))  # and the rows of sulloyd stay
     assert len(lines(folder)) == 4
-    with pytest.raises(OutputError, match="holds results of sulloyd"):
+    with pytest.raises(OutputError, match="results of sulloyd"):
         run(folder, SPEC.replace("clients = 1", "clients = 1\ndelta = 1e-6"))
     assert run(folder, SPEC).session["trials"] == 0
     provenance = json.loads((folder / "out/provenance.json").read_text())
@@ -125,5 +125,5 @@ def test_a_packed_file_that_was_cut_short_is_named(folder: Path) -> None:
     path = folder / "out/trials.jsonl"
     (folder / "out/trials.jsonl.gz").write_bytes(gzip.compress(path.read_bytes())[:-9])
     path.unlink()
-    with pytest.raises(DataError, match=r"trials\.jsonl\.gz is not a whole gzip file"):
+    with pytest.raises(DataError, match=r"trials\.jsonl\.gz.*gzip file"):
         run(folder, SPEC)

@@ -254,7 +254,7 @@ def test_two_grids_may_ask_for_the_same_trial_but_not_in_two_ways(folder: Path) 
         " [0.8]\n"
     )
     assert asked(folder, HEAD + GRID + again) == asked(folder, HEAD + GRID)
-    with pytest.raises(PlanError, match="two grids ask for fastlloyd"):
+    with pytest.raises(PlanError, match="two grids ask"):
         asked(folder, HEAD + GRID + again.replace("datasets", "delta = 0.001\ndatasets"))
 
 
@@ -263,7 +263,7 @@ def test_two_grids_may_not_write_one_value_in_two_ways(folder: Path) -> None:
         '\n[[grid]]\ndatasets = ["sets.py:two"]\nmethods = ["fastlloyd"]\n[grid.options]\nalpha ='
         ' ["0.80"]\n'
     )
-    with pytest.raises(PlanError, match=r"two spellings, 0\.8 and '0.80'"):
+    with pytest.raises(PlanError, match=r"0\.8 and '0\.80'"):
         asked(folder, HEAD + GRID + other)
 
 
@@ -286,7 +286,7 @@ def test_two_methods_of_one_name_are_refused(folder: Path) -> None:
         "from fastlloyd_lab.experiments.methods import Method\n"
         "M, N = (Method(name='x', label=label, cluster=lambda p, s: None) for label in 'mn')\n"
     )
-    with pytest.raises(PlanError, match="both have the name 'x'"):
+    with pytest.raises(PlanError, match=r"have.*name 'x'"):
         asked(folder, HEAD + GRID.replace('"lloyd"', '"mine.py:{M,N}"'))
 
 
@@ -309,9 +309,7 @@ def test_the_page_on_data_sets_fetches_what_the_papers_specifications_need_and_n
 
 
 def test_a_specification_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
-    with pytest.raises(
-        PlanError, match=r"absent\.toml cannot be read \(No such file or directory\)"
-    ):
+    with pytest.raises(PlanError, match=r"absent\.toml cannot be"):
         read(tmp_path / "absent.toml")
 
 
@@ -321,7 +319,7 @@ def test_a_figure_that_there_is_not_is_refused_before_anything_is_run(tmp_path: 
         'title = "t"\nfigures = ["curve"]\nruns = 1\nepsilons = [1.0]\nmeasures = ["nicv"]\n'
         '[[grid]]\ndatasets = ["synthk-2-1"]\nmethods = ["lloyd"]\n'
     )
-    with pytest.raises(PlanError, match="figure 'curve' is unknown"):
+    with pytest.raises(PlanError, match="figure 'curve' is"):
         read(path)
 
 
@@ -330,9 +328,7 @@ def test_a_method_of_ones_own_may_not_have_the_name_of_the_products(tmp_path: Pa
         "from fastlloyd_lab.experiments.methods import Method\n"
         "METHOD = Method(name='fastlloyd', label='Mine', cluster=lambda problem, setting: None)\n"
     )
-    with pytest.raises(
-        PlanError, match="has the name of the product's 'fastlloyd'; give it another"
-    ):
+    with pytest.raises(PlanError, match=r"name.*product's 'fastlloyd'"):
         load_method("mine.py:METHOD", tmp_path)
 
 
@@ -348,7 +344,7 @@ def test_code_that_ends_the_process_when_it_is_loaded_is_refused_in_a_sentence(
     code: str, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(f"import sys\n{code}\n")
-    with pytest.raises(PlanError, match=f"'mine.py:METHOD' cannot be loaded: .*{said}"):
+    with pytest.raises(PlanError, match=f"'mine.py:METHOD' cannot.*{said}"):
         load_method("mine.py:METHOD", tmp_path)
 
 
@@ -395,9 +391,7 @@ def test_too_many_trials_are_counted_before_any_is_made(folder: Path) -> None:
     )
     with pytest.raises(
         PlanError,
-        match=(
-            r"a grid of the specification asks for 120,200,000 trials; expected at most 1,000,000"
-        ),
+        match=("120,200,000 trials; expected"),
     ):
         asked(folder, many)
 

@@ -97,9 +97,9 @@ def test_clients_who_add_the_noise_themselves_are_an_option_of_federated_methods
     )
     assert np.array_equal(by_server, unsaid)
     assert not np.array_equal(by_server, by_clients)
-    with pytest.raises(PlanError, match="clients = 2 or more"):
+    with pytest.raises(PlanError, match="clients = 2"):
         METHODS[name].cluster(PROBLEM, setting(options={"trust": "client-noise"}, clients=1))
-    with pytest.raises(PlanError, match="trust 'nobody' is unknown"):
+    with pytest.raises(PlanError, match="trust 'nobody' is"):
         check_option("trust", "nobody")
 
 
@@ -133,7 +133,7 @@ def test_any_range_of_floats_fills_the_box(low: float, high: float) -> None:
 
 @pytest.mark.parametrize("values", [np.zeros((0, 2)), np.zeros(3), np.array([[np.nan]])])
 def test_records_that_are_no_table_of_finite_numbers_are_refused(values: FloatArray) -> None:
-    with pytest.raises(DataError, match=r"expected a table|expected finite numbers"):
+    with pytest.raises(DataError, match=r"a table|finite numbers"):
         make_problem("x", values, 1)
 
 

@@ -349,7 +349,7 @@ def test_where_nothing_can_be_handed_back_the_fault_is_said_that_ended_the_run(
     with ledger.opened(new=True) as store:
         store.append([LimitSet(dataset="patients", epsilon=9.0, delta=0.0)])
     run = ledger.charged(PATIENTS, pure_cost(Fraction(1)), by="fit", digest=bytes(32))
-    with pytest.raises(DataError, match="the file is gone"), run:
+    with pytest.raises(DataError, match="file is gone"), run:
         fail()
 
 
@@ -428,7 +428,7 @@ def test_who_waits_in_vain_says_so_in_a_sentence_and_draws_nothing(
     ledger.opened(new=True).close()
     lock = Lock(ledger.path)
     refused(fastlloyd(*FITTED), "is in use by another process")
-    with pytest.raises(StateError, match="is in use by another process"):
+    with pytest.raises(StateError, match="by another process"):
         model().fit(X)
     lock.release()
 
@@ -492,11 +492,11 @@ def test_a_copy_that_was_brought_back_beside_its_head_file_is_refused(
         if kept.exists():
             kept.rename(now)
     at_every_draw(monkeypatch, _never)
-    with pytest.raises(StateError, match="damaged or an old copy"):
+    with pytest.raises(StateError, match=r"damaged or.*old copy"):
         model().fit(X)
     assert run(FITTED) == 2
     ledger.path.unlink()
-    with pytest.raises(StateError, match="bring the newest copy of both files back"):
+    with pytest.raises(StateError, match="both files back"):
         model().fit(X)
 
 
@@ -506,7 +506,7 @@ def test_a_ledger_is_for_its_holder_only(ledger: HoldersLedger) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
     assert ledger.path.parent.stat().st_mode & 0o777 == 0o700
     ledger.path.chmod(0o644)
-    with pytest.raises(StateError, match="is open to others"):
+    with pytest.raises(StateError, match="open to others"):
         model().fit(X)
 
 
@@ -516,9 +516,9 @@ def test_the_store_of_a_client_is_no_ledger(
     path = new_store(tmp_path)
     path.close()
     monkeypatch.setenv(holder.VARIABLE, str(path.path))
-    with pytest.raises(StateError, match="is the store of a client; expected a ledger"):
+    with pytest.raises(StateError, match=r"client; expected.*ledger"):
         model().fit(X)
-    with pytest.raises(StateError, match="is the store of a client; expected a ledger"):
+    with pytest.raises(StateError, match=r"client; expected.*ledger"):
         HoldersLedger(place()).history()
 
 
@@ -598,14 +598,14 @@ def test_what_is_taken_from_the_data_is_in_no_ledger(
 
 @pytest.mark.parametrize("name", ["two words", "", "../x", "x" * 65])
 def test_what_cannot_be_a_name_is_refused(name: str, ledger: HoldersLedger) -> None:
-    with pytest.raises(BudgetError, match="expected a-z, A-Z, 0-9, dot, dash or underscore"):
+    with pytest.raises(BudgetError, match="dash or underscore"):
         model(dataset=name).fit(X)
     assert ledger.history().runs == {}
 
 
 def test_an_unlike_name_is_a_slip(ledger: HoldersLedger) -> None:
     model().fit(X)
-    with pytest.raises(BudgetError, match="did you mean 'patients'"):
+    with pytest.raises(BudgetError, match="you mean 'patients'"):
         model(dataset="patient").fit(X)
     with ledger.charged(
         DataSet(name="patient", is_new=True), cost(Fraction(1, 9)), by="fit", digest=bytes(32)

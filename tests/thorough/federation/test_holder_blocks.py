@@ -127,7 +127,7 @@ def test_only_a_function_that_returns_when_its_work_is_done_is_decorated(
 ) -> None:
     block = package.dataset("patients")
     for function in (fit_later, fits_one_by_one, fits_later):
-        with pytest.raises(TypeError, match="is a coroutine or a generator"):
+        with pytest.raises(TypeError, match="coroutine"):
             block(function)
     twice = block(fit_one_of_its_own)
     twice()
@@ -143,7 +143,7 @@ def test_a_worker_from_before_knows_what_it_is_handed_and_nothing_of_what_it_mak
         pool.submit(os.getpid).result()
         with package.dataset("patients"):
             for own in (fit_one_of_its_own, fit_copy_of_its_own):
-                with pytest.raises(BudgetError, match="runs in a worker process"):
+                with pytest.raises(BudgetError, match="worker process"):
                     pool.submit(own).result()
             pool.submit(fit, model()).result()
             pool.submit(fit_clone, model()).result()
@@ -186,7 +186,7 @@ def test_where_several_blocks_are_open_a_fit_outside_them_is_refused(
         assert entered.wait(60)
         with package.dataset("patients"):
             model().fit(X)
-            with pytest.raises(BudgetError, match="are open, and this fit"):
+            with pytest.raises(BudgetError, match="open, and this"):
                 in_thread(fit_one_of_its_own)
             in_thread(lambda: model(dataset="patients").fit(X))
         leave.set()
@@ -251,10 +251,10 @@ def test_what_is_carried_names_the_ledger_and_is_refused_without_it(
     assert counted(ledger) == 1
     for path in ledger.path.parent.glob("ledger.store*"):
         path.rename(tmp_path / path.name)
-    with pytest.raises(StateError, match="which counts this fit, is missing"):
+    with pytest.raises(StateError, match="fit, is missing"):
         pickle.loads(carried).fit(X)  # noqa: S301 - made here
     knowing(ledger.path)
-    with pytest.raises(StateError, match="is not the ledger"):
+    with pytest.raises(StateError, match="not the ledger"):
         pickle.loads(carried).fit(X)  # noqa: S301 - made here
 
 
@@ -264,7 +264,7 @@ def test_a_block_whose_ledger_is_lost_meanwhile_makes_no_other(
     with package.dataset("patients", new=True):
         for path in ledger_of_its_own.parent.glob("ledger.store*"):
             path.rename(tmp_path / path.name)
-        with pytest.raises(StateError, match="which counts this fit, is missing"):
+        with pytest.raises(StateError, match="fit, is missing"):
             model().fit(X)
     assert not ledger_of_its_own.exists()
 
@@ -282,13 +282,13 @@ def test_a_name_that_the_ledger_does_not_know_is_refused_before_anything_is_fitt
         model(dataset="patients").fit(X)
     assert not ledger_of_its_own.exists()
     with (
-        pytest.warns(LedgerWarning, match=f"made {ledger_of_its_own}, a new ledger"),
+        pytest.warns(LedgerWarning, match=f"{ledger_of_its_own}.* new ledger"),
         package.dataset("patients", new=True),
     ):
         model().fit(X)
     with pytest.raises(BudgetError, match="is not new"), package.dataset("patients", new=True):
         pytest.fail("nothing is inside")
-    with pytest.raises(BudgetError, match="did you mean 'patients'"), package.dataset("patient"):
+    with pytest.raises(BudgetError, match="you mean 'patients'"), package.dataset("patient"):
         pytest.fail("nothing is inside")
 
 

@@ -69,7 +69,7 @@ def test_what_is_not_finite_in_a_long_batch_is_found_and_where(
     columns = numbers(N)
     columns[1][70_000] = wrong
     file = open_records(written(tmp_path / "x.parquet", columns))
-    with pytest.raises(DataError, match="record 70001, column 'b'"):
+    with pytest.raises(DataError, match=r"record 70001,.*'b'"):
         list(file.column_blocks())
 
 
@@ -80,7 +80,7 @@ def test_a_null_in_a_long_batch_can_be_dropped(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": pa.array(a, pa.float32()), "b": cells}), path)
     file = open_records(path, missing=Missing.DROP)
     assert sum(map(len, file.column_blocks())) == N - 1
-    with pytest.raises(DataError, match="record 6, column 'b'"):
+    with pytest.raises(DataError, match=r"record 6,.*'b'"):
         list(open_records(path).column_blocks())
 
 
@@ -98,7 +98,7 @@ def test_a_pass_that_looks_at_every_cell_anyway_refuses_the_same(
         wrong,
     )  # the first one lies outside the bounds, and is clipped
     file = open_records(written(tmp_path / "x.parquet", numbers(N, 1), columns))
-    with pytest.raises(DataError, match=rf"record {N + 70_001}, column 'b'"):
+    with pytest.raises(DataError, match=f"record {N + 70001},.*'b'"):
         list(GridRecords(file, DOMAIN, Outside.CLIP, source="x"))
 
 
@@ -190,7 +190,7 @@ def test_a_record_outside_is_named_by_its_place_in_the_file_though_others_were_d
     file = open_records(
         written(tmp_path / "x.parquet", list(gaps), list(beyond)), missing=Missing.DROP
     )
-    with pytest.raises(DataError, match=rf"record {N + 70_001}, column 'b'"):
+    with pytest.raises(DataError, match=f"record {N + 70001},.*'b'"):
         list(GridRecords(file, DOMAIN, Outside.REFUSE, source="x"))
 
 

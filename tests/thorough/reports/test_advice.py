@@ -175,7 +175,7 @@ def test_an_estimate_of_the_loss_costs_its_share_and_its_noise_is_that_of_a_run(
     )  # fmt: skip
     assert alone == m.loss_deviation / 4000
     assert with_loss.loss_noise == pytest.approx(factor * m.loss_deviation / 4000, rel=1e-3)
-    with pytest.raises(PlanError, match="loss_share has an effect"):
+    with pytest.raises(PlanError, match=r"loss_share.*effect"):
         outlook(msgspec.structs.replace(q, loss_share=0.25), 1.0)
 
 
@@ -669,7 +669,7 @@ def test_replacing_a_record_costs_signal_and_too_many_features_are_refused() -> 
     assert expected.signal(_moment_mechanism(replaced, 1.0)) < 0.8 * expected.signal(
         _moment_mechanism(q, 1.0)
     )
-    with pytest.raises(PlanError, match="known for at most 256"):
+    with pytest.raises(PlanError, match=r"known.*at most 256"):
         outlook(msgspec.structs.replace(q, n_features=257), 1.0)
 
 

@@ -62,7 +62,7 @@ def test_nobody_else_could_have_read_it_at_any_instant(
 @pytest.mark.parametrize("content", ["mine", ""])
 def test_what_stands_there_is_not_replaced_unless_asked(tmp_path: Path, content: str) -> None:
     (tmp_path / "key").write_text(content)
-    with pytest.raises(OutputError, match="key exists already; choose another name"):
+    with pytest.raises(OutputError, match="key exists already"):
         write_private(tmp_path / "key", "secret")
     assert (tmp_path / "key").read_text() == content
     write_private(tmp_path / "key", "secret", replace=True)
@@ -106,9 +106,7 @@ def test_what_fails_on_the_way_leaves_everything_as_it_was(
 
 
 def test_no_folder_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(
-        OutputError, match=r"none/key cannot be written \(No such file or directory\)"
-    ):
+    with pytest.raises(OutputError, match=r"none/key cannot.*written"):
         write_private(tmp_path / "none" / "key", "secret")
 
 
@@ -119,7 +117,7 @@ def test_a_file_that_others_can_read_or_change_is_refused_with_the_remedy(
 ) -> None:
     write_private(tmp_path / "key", "secret")
     (tmp_path / "key").chmod(bits)
-    with pytest.raises(IdentityError, match=rf"mode 0{bits:o}.*chmod 600 .*key$") as caught:
+    with pytest.raises(IdentityError, match=f"mode 0{bits:o}.*chmod 600.*key$") as caught:
         read_private(tmp_path / "key", 100)
     assert "secret" not in str(caught.value)
 
@@ -149,5 +147,5 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
 @posix
 def test_a_pipe_does_not_hold_the_program_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(IdentityError, match="is not a file"):
+    with pytest.raises(IdentityError, match=r"pipe.*not a file"):
         read_private(tmp_path / "pipe", 100)

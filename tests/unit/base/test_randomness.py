@@ -180,7 +180,7 @@ def test_bounds_broadcast_and_may_coincide() -> None:
 
 def test_an_empty_range_is_refused() -> None:
     for low, high in ((1, 0), (INT64_MAX, INT64_MIN), ([0, 3], [5, 2])):
-        with pytest.raises(LocalProtocolError, match="high is below low"):
+        with pytest.raises(LocalProtocolError, match="high is below"):
             PublicStream(SEED, b"").integers(low, high)
 
 
@@ -221,7 +221,7 @@ def test_a_number_outside_256_bits_is_no_seed(number: int) -> None:
     "digits", ["", "0" * 63, "0" * 65, "A" * 64, "g" * 64, " " + "0" * 63, "0x" + "0" * 62]
 )
 def test_only_64_lower_case_hexadecimal_digits_are_a_written_seed(digits: str) -> None:
-    with pytest.raises(PlanError, match="64 lower-case hexadecimal digits"):
+    with pytest.raises(PlanError, match="lower-case hexadecimal digits"):
         PublicSeed.from_hex(digits)
 
 

@@ -158,7 +158,7 @@ def test_a_wrong_field_is_named_with_what_was_expected(old: str, new: str, messa
     ["", "# only comments\n", "size = 3\n", "seal = 1\n", "[seal]\n", "[seal]\ndigest = 1\n"],
 )
 def test_a_file_without_its_last_line_is_said_to_be_cut_off(text: str) -> None:
-    with pytest.raises(PlanError, match=r"^file has no digest") as refused:
+    with pytest.raises(PlanError, match=r"^file.*no digest") as refused:
         from_toml(text, Outer, "file")
     assert refused.value.code == CHANGED_FILE
 
@@ -198,7 +198,7 @@ def test_a_hostile_file_gets_a_sentence_and_no_crash(hostile: str) -> None:
 )
 def test_a_fraction_that_takes_for_ever_to_compute_is_refused_at_once(fraction: str) -> None:
     text = to_toml(example(), "heading").replace('"13/4"', f'"{fraction}"')
-    with pytest.raises(PlanError, match=r'expected a fraction such as "13/4"') as caught:
+    with pytest.raises(PlanError, match='such as "13/4"') as caught:
         from_toml(text, Outer, "file")
     assert len(str(caught.value)) < 200
 

@@ -69,7 +69,7 @@ def test_a_mark_of_byte_order_and_windows_ends_of_lines_change_nothing(
 def test_utf_16_is_named(files: dict[str, Path], kind: str, encoding: str) -> None:
     path = files[kind]
     path.write_bytes(path.read_text().encode(encoding))
-    with pytest.raises(FastLloydError, match=r"saved as UTF-16.*save this file"):
+    with pytest.raises(FastLloydError, match=r"as UTF-16.*save this"):
         LOADERS[kind](path)
 
 
@@ -109,7 +109,7 @@ def test_a_wrapped_identity_is_named_without_a_word_of_it(files: dict[str, Path]
     path = files["identity"]
     text = path.read_text()
     path.write_text(_wrapped(text))
-    with pytest.raises(IdentityError, match="a line was broken in two") as raised:
+    with pytest.raises(IdentityError, match="line was broken") as raised:
         PrivateIdentity.load(path)
     secret = text.split('private_keys = "')[1][:128]
     assert not any(secret[i : i + 8] in str(raised.value) for i in range(120))
@@ -119,7 +119,7 @@ def test_an_identity_behind_a_mark_that_others_can_read_is_refused(files: dict[s
     path = files["identity"]
     path.write_bytes(MARK + path.read_bytes())
     path.chmod(0o644)
-    with pytest.raises(IdentityError, match="can be read or changed"):
+    with pytest.raises(IdentityError, match="read or changed"):
         PrivateIdentity.load(path)
 
 

@@ -202,9 +202,7 @@ def test_w22_a_record_that_is_not_finite_is_named_by_row_and_feature_without_any
     box = domain((0.0, 1.0), (0.0, 2.0), (0.0, 4.0))
     records = np.full((10, 3), secret)
     records[row, column] = bad
-    with pytest.raises(
-        DataError, match=rf"^record {row}, feature 'f{column}' is NaN or infinite; "
-    ) as caught:
+    with pytest.raises(DataError, match=f"^record {row},.*'f{column}'.*NaN") as caught:
         box.to_grid(records)
     assert str(secret)[:5] not in str(caught.value)
 
@@ -233,7 +231,7 @@ def test_w22_a_table_of_another_shape_is_refused(shape: tuple[int, ...]) -> None
     ids=lambda table: type(table).__name__,
 )
 def test_w22_what_is_not_a_table_of_real_numbers_is_refused_and_not_converted(table: Any) -> None:
-    with pytest.raises(DataError, match="the table of records") as caught:
+    with pytest.raises(DataError, match="table of records") as caught:
         unit_cube(1).to_grid(table)
     assert caught.value.code in (
         *("text", "bytes", "complex", "dates", "ragged", "groups", "missing"),
@@ -245,7 +243,7 @@ def test_w22_what_is_not_a_table_of_real_numbers_is_refused_and_not_converted(ta
 def test_w22_an_integer_that_float64_cannot_hold_counts_as_infinite() -> None:
     huge: Any
     for huge in (10**400, -(10**400), Decimal("1e400")):
-        with pytest.raises(DataError, match="record 1, feature 'f0' is NaN or infinite"):
+        with pytest.raises(DataError, match=r"record 1,.*'f0'.*NaN"):
             unit_cube(1).to_grid([[0.5], [huge]])
 
 
@@ -254,7 +252,7 @@ def test_w22_what_only_a_wider_float_could_hold_counts_as_infinite() -> None:
         pytest.skip("no wider float on this machine")
     wide = np.array([[0.5], [2.0]], dtype=np.longdouble)
     wide[1] **= 2000
-    with pytest.raises(DataError, match="record 1, feature 'f0' is NaN or infinite"):
+    with pytest.raises(DataError, match=r"record 1,.*'f0'.*NaN"):
         unit_cube(1).to_grid(wide)
 
 
@@ -332,9 +330,9 @@ def test_every_grid_point_of_accepted_bounds_comes_back_from_original_units(
 def test_features_need_names_of_their_own_and_a_pair_of_bounds_each() -> None:
     with pytest.raises(PlanError, match="no features"):
         Domain(features=(), lower=(), upper=())
-    with pytest.raises(PlanError, match="'b' is named twice"):
+    with pytest.raises(PlanError, match=r"'b'.*named twice"):
         Domain(features=("a", "b", "b"), lower=(0.0,) * 3, upper=(1.0,) * 3)
-    with pytest.raises(PlanError, match="2 lower and 1 upper ends, but there are 2 features"):
+    with pytest.raises(PlanError, match=r"2 lower.*1 upper"):
         Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(1.0,))
 
 
@@ -342,12 +340,12 @@ def test_features_need_names_of_their_own_and_a_pair_of_bounds_each() -> None:
     "name", ["two\nlines", "\x1b[2Jcleared", "\ud800", "\u202e", "x" * 201, "\x00"]
 )
 def test_a_name_that_could_rewrite_what_people_read_is_refused(name: str) -> None:
-    with pytest.raises(PlanError, match=r"feature name .* is not usable"):
+    with pytest.raises(PlanError, match=r"feature name.*not usable"):
         Domain(features=(name,), lower=(0.0,), upper=(1.0,))
 
 
 def test_a_feature_too_narrow_for_the_common_grid_is_refused_by_name() -> None:
-    with pytest.raises(PlanError, match="'f0' is narrower than one grid unit"):
+    with pytest.raises(PlanError, match="'f0' is narrower"):
         domain((0.1, 0.3), (-1e9, 1e-3), scaling=Scaling.COMMON)
     assert domain((0.1, 0.3), (-1e9, 1e-3), scaling=Scaling.PER_FEATURE).half_widths.tolist() == [
         2**16,
@@ -375,7 +373,7 @@ def test_half_widths_are_the_widths_in_units_of_the_widest(domain: Domain) -> No
 def test_squared_distances_stay_exact_at_the_finest_grid_and_one_bit_more_is_refused(
     d: int,
 ) -> None:
-    with pytest.raises(PlanError, match=r"use fraction_bits \d+ or less") as caught:
+    with pytest.raises(PlanError, match=r"use fraction_bits \d+") as caught:
         unit_cube(d, 32)
     finest = int(str(caught.value).split("fraction_bits ")[-1].split()[0])
     for q in (1, 8, finest):
@@ -384,13 +382,13 @@ def test_squared_distances_stay_exact_at_the_finest_grid_and_one_bit_more_is_ref
         assert c >= 2**q
         assert c & (c - 1) == 0
         assert d * (2**q + c) ** 2 < 2**EXACT_BITS <= d * (2**q + 2 * c) ** 2
-    with pytest.raises(PlanError, match=f"use fraction_bits {finest} or less"):
+    with pytest.raises(PlanError, match=f"use fraction_bits {finest}"):
         unit_cube(d, finest + 1)
 
 
 @pytest.mark.parametrize("q", [0, -1, 33, 1000])
 def test_fraction_bits_outside_one_to_thirty_two_are_refused(q: int) -> None:
-    with pytest.raises(PlanError, match=f"fraction_bits is {q}; expected 1 to 32"):
+    with pytest.raises(PlanError, match=f"{q}; expected 1"):
         unit_cube(1, q)
 
 
@@ -439,5 +437,5 @@ def test_a_single_coordinate_beyond_the_box_is_no_grid_point(
         for beyond in (B[place[1]] + 1, -B[place[1]] - 1):
             moved = corners.copy(order="K")
             moved[place] = beyond
-            with pytest.raises(DataError, match="bounds of the domain"):
+            with pytest.raises(DataError, match=r"a record.*outside"):
                 box.check_grid(moved)

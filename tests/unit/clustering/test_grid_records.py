@@ -185,12 +185,10 @@ def test_a_fault_in_a_later_block_is_said_where_it_is_reached() -> None:
             yield from super().blocks_to_check()
             raise DataError("record 3 is missing")
 
-    with pytest.raises(DataError, match="record 3 is missing"):
+    with pytest.raises(DataError, match="3 is missing"):
         list(on_grid(Broken(np.ones((2, 2))), 100))
     beyond = Source(np.ones((3, 2)), np.array([[1.0, 1.0], [500.0, 1.0]]))
-    with pytest.raises(
-        DataError, match="memory, row 5, column 'age': the value lies outside the bounds"
-    ) as caught:
+    with pytest.raises(DataError, match=r"memory, row 5,.*'age'.*outside") as caught:
         list(on_grid(beyond, 100, Outside.REFUSE))
     assert "500" not in str(caught.value)
 
@@ -210,7 +208,7 @@ def test_records_that_become_more_or_fewer_between_two_passes_are_refused() -> N
         epsilon=1.0,
         public_seed=PublicSeed.from_int(1),
     )
-    with pytest.raises(DataError, match="changed between two passes"):
+    with pytest.raises(DataError, match="between two passes"):
         central.cluster(m, LocalRecords(m.domain, on_grid(changing, 0)), SeededNoise(1))
 
 
@@ -277,7 +275,7 @@ def test_points_that_were_kept_are_looked_at_again() -> None:
     (kept,) = X
     assert len(list(X)) == 1
     kept[3, 1] = 1 << 24
-    with pytest.raises(DataError, match="outside the bounds of the domain"):
+    with pytest.raises(DataError, match=r"a record.*outside"):
         list(X)
 
 
@@ -291,5 +289,5 @@ def test_points_of_another_domain_are_looked_at() -> None:
         epsilon=1.0,
         public_seed=PublicSeed.from_int(1),
     )
-    with pytest.raises(DataError, match="outside the bounds of the domain"):
+    with pytest.raises(DataError, match=r"a record.*outside"):
         central.cluster(m, LocalRecords(m.domain, on_grid(records(50), 0)), SeededNoise(1))

@@ -151,9 +151,7 @@ def test_results_beyond_the_floats_are_rounded_up() -> None:
 @pytest.mark.parametrize("relation", ["x", "add_or_remove", None, 3])
 def test_what_is_no_neighbouring_relation_is_refused(relation: Any) -> None:
     expected = "expected one of: add_or_remove_one, replace_one$"
-    with pytest.raises(
-        PlanError, match=f"^neighboring_relation {relation!r} is unknown; .*{expected}"
-    ):
+    with pytest.raises(PlanError, match=f"^neighboring_relation {relation!r} is.*{expected}"):
         Accountant(relation)
 
 
@@ -170,24 +168,24 @@ def test_the_neighbouring_relation_is_kept_for_the_report() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan, -1.0])
 def test_an_impossible_delta_is_refused(delta: float) -> None:
-    with pytest.raises(BudgetError, match=f"delta must be .*got {delta}"):
+    with pytest.raises(BudgetError, match=f"delta must.*got {delta}"):
         account(gaussian(1)).get_epsilon(delta)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
 def test_an_impossible_epsilon_is_refused(epsilon: float) -> None:
-    with pytest.raises(BudgetError, match=f"epsilon must be .*got {epsilon}"):
+    with pytest.raises(BudgetError, match=f"epsilon must.*got {epsilon}"):
         account(gaussian(1)).get_delta(epsilon)
 
 
 def test_a_release_without_noise_is_refused() -> None:
-    with pytest.raises(PlanError, match="variance must be above 0, got 0"):
+    with pytest.raises(PlanError, match=r"^variance must.*above 0"):
         GaussianRelease(Fraction(1), Fraction(0))
-    with pytest.raises(PlanError, match="scale must be above 0, got -1"):
+    with pytest.raises(PlanError, match=r"^scale must.*above 0"):
         GeometricRelease(Fraction(1), Fraction(-1))
-    with pytest.raises(PlanError, match="sensitivity must be at least 0, got -2"):
+    with pytest.raises(PlanError, match=r"^sensitivity must.*least 0"):
         GeometricRelease(Fraction(-2), Fraction(1))
-    with pytest.raises(PlanError, match="squared_sensitivity must be at least 0, got -2"):
+    with pytest.raises(PlanError, match=r"^squared_sensitivity must.*least 0"):
         GaussianRelease(Fraction(-2), Fraction(1))
 
 

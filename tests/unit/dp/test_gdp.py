@@ -260,17 +260,17 @@ def test_the_privacy_loss_distribution_of_dp_accounting_agrees(
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, -math.inf, "1"])
 def test_an_impossible_epsilon_is_refused_by_name_and_value(epsilon: float) -> None:
-    with pytest.raises(BudgetError, match=f"epsilon must be .*got {epsilon!r}"):
+    with pytest.raises(BudgetError, match=f"epsilon must.*got {epsilon!r}"):
         gdp_mu(epsilon, 1e-6)
-    with pytest.raises(BudgetError, match=f"epsilon must be .*got {epsilon!r}"):
+    with pytest.raises(BudgetError, match=f"epsilon must.*got {epsilon!r}"):
         gdp_delta(1.0, epsilon)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-9, 1.5, math.nan, math.inf, "0.1"])
 def test_an_impossible_delta_is_refused_by_name_and_value(delta: float) -> None:
-    with pytest.raises(BudgetError, match=f"delta must be .*got {delta!r}"):
+    with pytest.raises(BudgetError, match=f"delta must.*got {delta!r}"):
         gdp_mu(1.0, delta)
-    with pytest.raises(BudgetError, match=f"delta must be .*got {delta!r}"):
+    with pytest.raises(BudgetError, match=f"delta must.*got {delta!r}"):
         gdp_epsilon(1.0, delta)
 
 
@@ -283,7 +283,7 @@ def test_an_impossible_mu_is_refused_by_name(mu: float | Fraction) -> None:
 
 
 def test_a_negative_square_is_refused() -> None:
-    with pytest.raises(BudgetError, match="mu_squared must be at least 0, got -1"):
+    with pytest.raises(BudgetError, match=r"mu_squared must.*got -1"):
         mu_from_squared(Fraction(-1))
-    with pytest.raises(BudgetError, match="mu_squared must be at least 0, got -1/2"):
+    with pytest.raises(BudgetError, match=r"mu_squared must.*got -1/2"):
         compose([Fraction(1), Fraction(-1, 2)])

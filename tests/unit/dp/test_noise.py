@@ -387,9 +387,7 @@ def test_scales_that_cannot_be_served_are_refused(
         with pytest.raises(OverflowRisk, match="above 0"):
             draw(scale, 3, os.urandom)
     for scale in (Fraction(MAX_SCALE) + Fraction(1, 10**9), Fraction(10) ** 400):
-        with pytest.raises(
-            OverflowRisk, match=r"at most 2\^44 .* fewer fractional bits or a larger epsilon"
-        ):
+        with pytest.raises(OverflowRisk, match=r"most 2\^44.*larger epsilon"):
             draw(scale, 3, os.urandom)
     assert draw(Fraction(MAX_SCALE), 3, os.urandom).shape == (3,)
 
@@ -438,7 +436,7 @@ def test_a_source_that_gets_stuck_in_a_refinement_is_an_error() -> None:
 
 
 def test_a_source_that_fails_in_a_refinement_is_an_error() -> None:
-    with pytest.raises(FastLloydError, match="0 of 8 bytes"):
+    with pytest.raises(FastLloydError, match="0 of 8"):
         rounded_gaussian(Fraction(1, 2), 1, Script([0]))
 
 

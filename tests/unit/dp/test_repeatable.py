@@ -87,7 +87,7 @@ def test_noise_that_is_not_private_is_refused_at_every_door_and_nothing_is_drawn
     def refused() -> None:
         with pytest.raises(
             LocalProtocolError,
-            match=rf"noise from {type(noise).__name__} can be repeated",
+            match=f"{type(noise).__name__}.*repeated",
         ):
             DOORS[door](noise, tmp_path)
 

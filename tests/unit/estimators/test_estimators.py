@@ -389,7 +389,7 @@ def test_a_constant_column_is_no_error_when_its_bounds_are_not_equal() -> None:
 
 
 def test_the_preset_paper_sets_what_the_experiments_set() -> None:
-    with pytest.warns(WeakGuaranteeWarning, match=r"above 1 / \(100 n_records\)"):
+    with pytest.warns(WeakGuaranteeWarning, match=r"/ \(100 n_records\)"):
         model = FastLloyd(3, preset="paper", **PUBLIC).fit(X)
     m = model.mechanism_
     assert m.initialization.value == "halving"
@@ -473,9 +473,7 @@ def test_weights_of_records_are_refused(method: str) -> None:
         match=name.replace(".", r"\.") + r"\(\) got an unexpected keyword argument 'sample_weight'",
     ):
         getattr(model, method)(X, sample_weight=np.ones(len(X)))
-    with pytest.raises(
-        TypeError, match=r"SuLloyd\.fit\(\) got an unexpected keyword argument 'weights'"
-    ):
+    with pytest.raises(TypeError, match=r"SuLloyd\.fit\(\).*argument 'weights'"):
         SuLloyd(3, **PUBLIC).fit(X, weights=1)
 
 
@@ -560,7 +558,7 @@ def test_records_of_the_wrong_shape_are_refused_without_being_printed(shape: str
     records = {"a column": X[:, 0], "a record": X[0], "complex numbers": X + 1j}[shape]
     model = FastLloyd(3, **PUBLIC).fit(X)
     for use in (FastLloyd(3, **PUBLIC).fit, model.predict):
-        with pytest.raises(DataError, match=r"Reshape your data|X holds complex") as refused:
+        with pytest.raises(DataError, match=r"Reshape|holds complex") as refused:
             use(records)
         assert "5.1" not in "".join(traceback.format_exception(refused.value))
 
@@ -591,7 +589,7 @@ def test_without_being_asked_no_loss_is_estimated_and_nothing_is_spent_on_it() -
     model = FastLloyd(3, **PUBLIC).fit(X)
     assert not hasattr(model, "noisy_loss_")
     assert model.privacy_spent_["loss_estimate"] is None
-    with pytest.raises(PlanError, match="loss_share has an effect"):
+    with pytest.raises(PlanError, match=r"loss_share.*effect"):
         FastLloyd(3, loss_share=0.1, **PUBLIC).fit(X)
     shares: list[tuple[Any, type[Exception]]] = [
         (0, BudgetError),
@@ -671,7 +669,7 @@ def test_the_owner_hears_which_columns_are_clipped_often_and_no_number_of_record
     for n in (3, 40):
         outside = X.copy()
         outside[:n, 1] = 99.0
-        with pytest.warns(ClippedRecordsWarning, match="of 'x1' lie outside") as warned:
+        with pytest.warns(ClippedRecordsWarning, match="'x1' lie outside") as warned:
             model = kind(3, **PUBLIC).fit(outside)
         said.append([str(each.message) for each in warned if "outside" in str(each.message)])
         assert not [name for name in vars(model) if "clipped" in name or "outside" in name]
@@ -679,6 +677,6 @@ def test_the_owner_hears_which_columns_are_clipped_often_and_no_number_of_record
 
 
 def test_a_list_of_two_pairs_is_not_guessed_at() -> None:
-    with pytest.raises(PlanError, match="a list of two pairs"):
+    with pytest.raises(PlanError, match="of two pairs"):
         FastLloyd(3, **PUBLIC | {"bounds": [(4, 8), (2, 5)]}).fit(X[:, :2])
     FastLloyd(3, **PUBLIC | {"bounds": ([4, 2], [8, 5])}).fit(X[:, :2])

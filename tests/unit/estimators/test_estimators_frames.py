@@ -50,26 +50,26 @@ def test_columns_that_are_missing_renamed_or_in_another_order_are_refused_by_sci
 ) -> None:
     frame = FRAMES[library]
     use = getattr(FastLloyd(3, **PUBLIC).fit(frame), method)
-    with pytest.raises(ValueError, match="must be in the same order"):
+    with pytest.raises(ValueError, match="the same order"):
         use(frame[NAMES[::-1]])
-    with pytest.raises(ValueError, match="unseen at fit time:\n- age"):
+    with pytest.raises(ValueError, match=r"unseen.*\n- age"):
         use(
             frame.rename(columns={"sepal width": "age"})
             if library == "pandas"
             else frame.rename({"sepal width": "age"})
         )
-    with pytest.raises(ValueError, match="seen at fit time, yet now missing:\n- petal width"):
+    with pytest.raises(ValueError, match="missing:\n- petal"):
         use(frame[NAMES[:3]])
 
 
 def test_predicting_an_array_after_a_frame_warns_that_it_has_no_names() -> None:
     model = FastLloyd(3, **PUBLIC).fit(FRAMES["pandas"])
-    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+    with pytest.warns(UserWarning, match="valid feature names"):
         model.predict(X)
 
 
 def test_an_array_with_another_number_of_columns_is_refused() -> None:
-    with pytest.raises(ValueError, match="X has 3 features, but FastLloyd is expecting 4"):
+    with pytest.raises(ValueError, match=r"3 features,.*expecting 4"):
         FastLloyd(3, **PUBLIC).fit(X).predict(X[:, :3])
 
 
@@ -116,14 +116,10 @@ def test_bounds_by_name_that_do_not_fit_are_refused_with_the_name(
 
 def test_bounds_by_name_need_every_column_and_a_frame() -> None:
     some = {name: BY_NAME[name] for name in NAMES[1:]}
-    with pytest.raises(
-        DataError, match="bounds are missing for 'sepal length'; every column needs bounds"
-    ):
+    with pytest.raises(DataError, match=r"bounds.*missing.*'sepal length'"):
         FastLloyd(3, **PUBLIC | {"bounds": some}).fit(FRAMES["polars"])
     for unnamed in (X, pd.DataFrame(X)):
-        with pytest.raises(
-            DataError, match="X has no column names; pass a data frame whose column names are text"
-        ):
+        with pytest.raises(DataError, match="no column names"):
             FastLloyd(3, **PUBLIC | {"bounds": BY_NAME}).fit(unnamed)
 
 
@@ -132,9 +128,7 @@ def test_two_columns_of_one_name_are_refused(bounds: Any) -> None:
     frame = FRAMES["pandas"].set_axis([NAMES[0], *NAMES[:3]], axis=1)
     pa = pytest.importorskip("pyarrow")
     for twice in (frame, pa.table([frame.iloc[:, j] for j in range(4)], names=list(frame.columns))):
-        with pytest.raises(
-            DataError, match="X: 'sepal length' occurs 2 times; every column needs a name"
-        ):
+        with pytest.raises(DataError, match="'sepal length' occurs"):
             FastLloyd(3, **PUBLIC | {"bounds": bounds}).fit(twice)
 
 
@@ -240,7 +234,7 @@ def test_bounds_of_the_data_are_the_same_numbers_for_any_dtype(
 def test_sparse_records_are_refused_with_the_way_out(form: Any) -> None:
     model = FastLloyd(3, **PUBLIC).fit(X)
     for use in (FastLloyd(3, **PUBLIC).fit, model.predict, model.transform, model.score):
-        with pytest.raises(TypeError, match=r"dense data is required. Use '.toarray"):
+        with pytest.raises(TypeError, match=r"dense.*'\.toarray"):
             use(form(X))
 
 
@@ -282,7 +276,7 @@ def test_a_column_of_text_is_refused_by_its_name_wherever_it_stands(library: str
         if library == "pandas"
         else FRAMES[library].with_columns(ward=pl.Series(text))
     )
-    with pytest.raises(DataError, match="column 'ward' of X holds text, which must") as refused:
+    with pytest.raises(DataError, match="holds text") as refused:
         FastLloyd(3, bounds=(0, 8), n_records=200).fit(frame)
     assert (refused.value.code, refused.value.field) == ("text", "ward")
 
@@ -304,7 +298,7 @@ def test_odd_things_in_a_cell_are_refused_by_the_column_and_not_quoted(
     odd: object, code: str
 ) -> None:
     frame = pd.DataFrame({"age": [1.0, 2.0], "ward": pd.Series([1.0, odd], dtype=object)})
-    with pytest.raises(DataError, match=r"^column 'ward' of X holds ") as refused:
+    with pytest.raises(DataError, match=r"^column 'ward' of") as refused:
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
     array = np.empty((2, 1), dtype=object)
     array[1, 0] = odd
@@ -341,16 +335,14 @@ def test_dates_and_durations_are_refused_by_the_column_and_not_taken_for_numbers
         pd.DataFrame({"born": pd.to_datetime(days)}),
         pd.DataFrame({"born": pd.to_timedelta([1, 2], unit="D")}),
     ):
-        with pytest.raises(
-            DataError, match=r"^column 'born' of X holds dates, times or durations"
-        ) as refused:
+        with pytest.raises(DataError, match=r"^column 'born'.*dates") as refused:
             FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
         assert "1918" not in str(refused.value)
 
 
 def test_a_column_of_text_in_a_table_of_arrow_is_refused_by_its_name() -> None:
     pa = pytest.importorskip("pyarrow")
-    with pytest.raises(DataError, match="column 'ward' of X holds text"):
+    with pytest.raises(DataError, match=r"'ward'.*holds text"):
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(
             pa.table({"age": [1.0, 2.0], "ward": ["Maria", "Maria"]})
         )
@@ -358,7 +350,7 @@ def test_a_column_of_text_in_a_table_of_arrow_is_refused_by_its_name() -> None:
 
 def test_masked_and_missing_entries_and_ragged_rows_are_refused() -> None:
     masked = np.ma.masked_less(X, 0.2)
-    with pytest.raises(DataError, match="X has masked entries"):
+    with pytest.raises(DataError, match="masked entries"):
         FastLloyd(3, **PUBLIC).fit(masked)
     for missing in (
         pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}),
@@ -366,13 +358,13 @@ def test_masked_and_missing_entries_and_ragged_rows_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match="contains NaN"):
             FastLloyd(1, bounds=(0, 1), n_records=10).fit(missing)
-    with pytest.raises(DataError, match="the rows of X have different lengths"):
+    with pytest.raises(DataError, match="different lengths"):
         FastLloyd(1, bounds=(0, 1), n_records=10).fit([[1.0, 2.0], [3.0]])
 
 
 def test_column_names_that_could_deceive_a_reader_are_refused() -> None:
     frame = pd.DataFrame({"age\x1b[2K": [1.0, 2.0]})
-    with pytest.raises(FastLloydError, match=r"feature name .* is not usable"):
+    with pytest.raises(FastLloydError, match=r"feature name.*not usable"):
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
 
 
@@ -382,5 +374,5 @@ def test_a_lazy_frame_is_refused_with_what_to_do_and_is_not_run() -> None:
     model = MomentLloyd(2, epsilon=10, bounds=(0, 1), n_records=300)
     fitted = MomentLloyd(2, epsilon=10, bounds=(0, 1), n_records=300).fit(frame)
     for call in (model.fit, fitted.predict, fitted.transform, fitted.score):
-        with pytest.raises(DataError, match=r"X is a LazyFrame of Polars, .*; pass X\.collect\(\)"):
+        with pytest.raises(DataError, match=r"LazyFrame.*X\.collect\(\)"):
             call(lazy)

@@ -115,25 +115,23 @@ def test_what_are_no_ids_is_refused_in_a_sentence_that_shows_none(name: str) -> 
 
 
 def test_unit_and_groups_must_agree() -> None:
-    with pytest.raises(PlanError, match="unit is 'person', and fit was given no groups"):
+    with pytest.raises(PlanError, match=r"'person'.*no groups"):
         MomentLloyd(2, **PUBLIC, unit="person").fit(X)
-    with pytest.raises(PlanError, match="unit is 'record', and fit was given groups"):
+    with pytest.raises(PlanError, match=r"'record'.*given groups"):
         MomentLloyd(2, **PUBLIC, unit="record").fit(X, groups=IDS)
-    with pytest.raises(
-        PlanError, match="name of the unit is 'two words'; expected a word such as patient"
-    ):
+    with pytest.raises(PlanError, match=r"name.*'two words'"):
         MomentLloyd(2, **PUBLIC, unit="two words").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match="name of the unit is ''; expected a word such as patient"):
+    with pytest.raises(PlanError, match=r"name.*unit is ''"):
         MomentLloyd(2, **PUBLIC, unit="").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match="name of the unit is 'patients'; expected the singular"):
+    with pytest.raises(PlanError, match=r"'patients'.*singular"):
         MomentLloyd(2, **PUBLIC, unit="patients").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match="unit is 7; expected 'record', or a word"):
+    with pytest.raises(PlanError, match="7; expected 'record'"):
         MomentLloyd(2, **(PUBLIC | {"unit": 7})).fit(X, groups=IDS)
     assert (
         MomentLloyd(2, **PUBLIC, unit="patient").fit(X, groups=IDS).mechanism_.unit.many
         == "patients"
     )
-    with pytest.raises(TypeError, match="unexpected keyword argument 'group'"):
+    with pytest.raises(TypeError, match="keyword argument 'group'"):
         MomentLloyd(2, **PUBLIC).fit(X, group=IDS)
 
 
@@ -143,7 +141,7 @@ def test_a_grid_search_that_keeps_the_groups_to_itself_fits_no_model_that_is_to_
     """It splits by them, and passes them on only where scikit-learn's metadata routing is on."""
     records = PUBLIC | {"n_records": len(X)}
     search = {"param_grid": {"n_clusters": [2]}, "cv": GroupKFold(2), "error_score": "raise"}
-    with pytest.raises(PlanError, match="unit is 'person', and fit was given no groups"):
+    with pytest.raises(PlanError, match=r"'person'.*no groups"):
         GridSearchCV(MomentLloyd(**records, unit="person"), **search).fit(X, groups=IDS)
     unsaid = GridSearchCV(MomentLloyd(**records), **search).fit(X, groups=IDS)
     assert unsaid.best_estimator_.mechanism_.persons is None
@@ -224,9 +222,9 @@ def test_the_number_of_persons_taken_from_the_data_leaks_under_both_relations(
 
 
 def test_caps_speak_of_persons() -> None:
-    with pytest.raises(DataError, match="more persons than the cap of 119"):
+    with pytest.raises(DataError, match=r"persons.*cap of 119"):
         MomentLloyd(2, **PUBLIC | {"n_records": 119}).fit(X, groups=IDS)
-    with pytest.raises(PlanError, match="cap on the number of persons"):
+    with pytest.raises(PlanError, match=r"cap.*of persons"):
         MomentLloyd(2, **PUBLIC, n_expected=300).fit(X, groups=IDS)
     with pytest.raises(DataError, match="fewer persons"):
         MomentLloyd(121, bounds=(-1, 1)).fit(X, groups=IDS)
@@ -244,5 +242,5 @@ def test_collections_of_dask_have_no_groups() -> None:
     far = pytest.importorskip("dask.array").from_array(X, chunks=(50, 2))
     with pytest.raises(DataError, match="groups cannot be"):
         MomentLloyd(2, **PUBLIC).fit(far, groups=IDS)
-    with pytest.raises(DataError, match="groups is a Dask collection"):
+    with pytest.raises(DataError, match=r"groups.*Dask collection"):
         MomentLloyd(2, **PUBLIC).fit(X, groups=far[:, 0])

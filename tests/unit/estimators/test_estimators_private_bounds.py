@@ -63,7 +63,7 @@ def test_a_limit_holds_both_stages_or_neither_begins(ledger_of_its_own: Path) ->
         with ledger.opened(new=True) as store:
             store.append([LimitSet(dataset="patients", epsilon=epsilon, delta=1 / 400_000)])
         with (
-            pytest.raises(BudgetError, match=r"has the limit epsilon 2\.9")
+            pytest.raises(BudgetError, match=r"limit epsilon 2\.9")
             if n_runs == 0
             else nullcontext()
         ):
@@ -103,7 +103,7 @@ def test_where_noise_hides_the_records_a_warning_says_so() -> None:
     few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
     with pytest.warns(
         NoisyResultWarning,
-        match="noise hides the position of the values of 'x0', 'x1', so their bounds",
+        match="position.*'x0', 'x1'",
     ):
         MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0}).fit(few)
 
@@ -113,9 +113,7 @@ def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> Non
     model = MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0})
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "noise hides the position")
-        with pytest.raises(
-            NoisyResultWarning, match="noise hides the position of the values of 'x0', 'x1'"
-        ):
+        with pytest.raises(NoisyResultWarning, match=r"position.*'x0', 'x1'"):
             model.fit(few)
     assert model.cluster_centers_.shape == (3, 2)
     assert model.privacy_spent_["bounds"]["not_found"] == ["x0", "x1"]
@@ -145,7 +143,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_spent(
     monkeypatch.setattr(central, "release", never)
     with pytest.raises((PlanError, DataError), match=said):
         MomentLloyd(3, **PRIVATE | given).fit(X)
-    with pytest.raises(PlanError, match="sulloyd has a guarantee without delta"):
+    with pytest.raises(PlanError, match=r"sulloyd.*without delta"):
         SuLloyd(3, **PRIVATE).fit(X)
 
 
@@ -158,6 +156,6 @@ def test_if_the_second_stage_is_refused_what_was_spent_is_said(
     monkeypatch.setattr(TwoStages, "second", broken)
     with pytest.raises(
         PlanError,
-        match=r"bounds; finding the bounds has spent epsilon 0.5836 of 3, which stays spent",
+        match=r"spent epsilon 0\.5836",
     ):
         MomentLloyd(3, **PRIVATE).fit(X)

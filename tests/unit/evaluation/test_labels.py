@@ -127,7 +127,7 @@ def test_blocks_of_records_are_the_records(tmp_path: Path, monkeypatch: pytest.M
 
 def test_rounded_centroids_without_the_exact_ones_are_refused_in_words(result: Path) -> None:
     (result / "centroids.json").unlink()
-    with pytest.raises(DataError, match="holds rounded numbers; the exact ones are in"):
+    with pytest.raises(DataError, match="holds rounded numbers"):
         FittedClustering.read(result)
 
 
@@ -245,5 +245,5 @@ def test_a_result_torn_apart_is_refused(result: Path, tmp_path: Path) -> None:
 def test_centroids_of_another_result_are_refused(result: Path, tmp_path: Path) -> None:
     other = _result(Domain(features=NAMES, lower=(0.0, -1.0), upper=(90.0, 7.0)), seed=2)
     (result / "centroids.json").write_text(centroids_json(other))
-    with pytest.raises(DataError, match="made with other settings"):
+    with pytest.raises(DataError, match="with other settings"):
         FittedClustering.read(result)

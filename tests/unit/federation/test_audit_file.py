@@ -111,7 +111,7 @@ def test_a_flipped_byte_is_found_and_its_line_is_named(site: Site, data: st.Data
     flipped[at] ^= data.draw(st.integers(1, 255))
     line = site.file[:at].count(b"\n") + 1
     if at < len(audit.BEGINNING):
-        with pytest.raises(StateError, match="first bytes were changed"):
+        with pytest.raises(StateError, match="bytes were changed"):
             verified(bytes(flipped))
     else:
         # a line break in place of another byte, or the other way round, changes that line
@@ -125,7 +125,7 @@ def test_a_file_that_is_cut_is_refused(site: Site, data: st.DataObject) -> None:
         verified(site.file[:end])
     lines = site.file.splitlines()
     n = data.draw(st.integers(1, len(lines) - 1))
-    with pytest.raises(StateError, match=f"cut off after line {n}"):
+    with pytest.raises(StateError, match=f"cut.*after line {n}"):
         verified(b"\n".join(lines[:n]) + b"\n")
     gone = data.draw(st.integers(1, len(lines) - 2))
     assert line_at_fault(b"\n".join(lines[:gone] + lines[gone + 1 :]) + b"\n") == gone + 1
@@ -181,7 +181,7 @@ def test_a_file_with_my_name_that_another_key_signed_is_refused(
     monkeypatch.setattr(Identity, "public", MINE.public)
     forged = audit_file(site.contents, site.events, APPROVALS, OTHER, MADE)
     monkeypatch.undo()
-    with pytest.raises(StateError, match="the signature is not that of 'clinic-a'") as refusal:
+    with pytest.raises(StateError, match=r"signature.*not.*'clinic-a'") as refusal:
         verified(forged)
     assert MINE.public.hex() in str(refusal.value)
 
@@ -227,5 +227,5 @@ def test_a_history_that_hides_what_its_owner_signed_before_is_found(
 def test_a_ledger_has_no_audit_file(tmp_path: Path) -> None:
     with Store.create(tmp_path / "x.store", role=Role.HOLDER, identity=MINE.public):
         pass
-    with pytest.raises(StateError, match="a ledger has no identity"):
+    with pytest.raises(StateError, match=r"ledger.*no identity"):
         audit_file(*read(tmp_path / "x.store"), [], MINE, MADE)

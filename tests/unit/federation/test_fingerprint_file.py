@@ -54,7 +54,7 @@ def test_records_are_refused_under_another_name_if_a_run_that_counts_used_them(
     key = file.opened({}).hash_key
     file.note(A, "patients", MINE, key, set())
     others = Fingerprint(MINE.digest)  # other ids are the same records
-    with pytest.raises(BudgetError, match="'patients' before; use that name instead of 'others'"):
+    with pytest.raises(BudgetError, match=r"'patients' before.*'others'"):
         file.note(B, "others", others, key, {A})
     assert len(known(file).runs) == 1
     file.note(B, "Patients", others, key, {A})  # the same name
@@ -76,7 +76,7 @@ def test_a_run_goes_on_with_the_same_records_and_ids_only(file: FingerprintFile)
     file.note(A, "patients", MINE, file.opened({}).hash_key, set())
     known(file).check_same_records(A, "a", MINE)
     for other in (OTHERS_RECORDS, Fingerprint(MINE.digest), Fingerprint(MINE.digest, b"q" * 32)):
-        with pytest.raises(StateError, match="run a was begun with other records or ids"):
+        with pytest.raises(StateError, match=r"begun.*other records"):
             known(file).check_same_records(A, "a", other)
 
 
@@ -95,7 +95,7 @@ def test_runs_without_a_fingerprint_are_refused_until_their_owner_says_that_they
         file.note(A, "patients", MINE, file.opened({}).hash_key, set())
     made = file.opened(runs, are_lost=True)
     assert file.opened(runs) == made == known(file)
-    with pytest.raises(StateError, match="give the run up with `fastlloyd ledger release`"):
+    with pytest.raises(StateError, match="up with `fastlloyd"):
         made.check_same_records(B, "b", MINE)
     made.check_same_records(A, "a", MINE)  # what was not lost still stands
     with pytest.raises(BudgetError):
@@ -122,7 +122,7 @@ def test_whatever_was_not_written_so_is_refused_in_one_sentence(
     damaged += [swapped, b"\xff" * 40, b"a,b\n1,2\n", content.replace(b"format = 1", b"format = 2")]
     for other in damaged:
         file.path.write_bytes(other)
-        with pytest.raises(StateError, match="bring back its newest copy") as refusal:
+        with pytest.raises(StateError, match="its newest copy") as refusal:
             file.opened({})
         assert refusal.value.code == WRONG_FILE
         assert "\n" not in str(refusal.value)
@@ -139,7 +139,7 @@ def test_links_pipes_folders_and_files_open_to_others_are_refused(
     file.opened({})
     others = FingerprintFile(tmp_path / "others")
     others.path.symlink_to(file.path)
-    with pytest.raises(StateError, match="is a symbolic link"):
+    with pytest.raises(StateError, match="a symbolic link"):
         others.opened({})
     others.path.unlink()
     others.path.hardlink_to(file.path)
@@ -147,7 +147,7 @@ def test_links_pipes_folders_and_files_open_to_others_are_refused(
         file.opened({})
     others.path.unlink()
     os.mkfifo(others.path)
-    with pytest.raises(StateError, match="is not a file"):
+    with pytest.raises(StateError, match="not a file"):
         others.opened({})
     file.path.chmod(0o640)
     with pytest.raises(StateError, match="open to others") as refusal:
@@ -172,7 +172,7 @@ def test_a_folder_that_is_said_not_to_be_writable_is_refused_with_the_option(
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(StateError, match="--fingerprints FILE"):
         file.opened({})
-    with pytest.raises(StateError, match="there is no folder"):
+    with pytest.raises(StateError, match="is no folder"):
         FingerprintFile(file.path / "sub" / FILE_NAME).check()
     assert list(file.path.parent.iterdir()) == []
 
@@ -215,7 +215,7 @@ def test_a_file_that_was_replaced_meanwhile_is_not_written_over(file: Fingerprin
     key = file.opened({}).hash_key
     file.path.unlink()
     for _ in range(2):
-        with pytest.raises(StateError, match="was removed or replaced meanwhile"):
+        with pytest.raises(StateError, match="removed or replaced"):
             file.note(A, "patients", MINE, key, set())
         file.opened({})
     assert known(file).runs == ()

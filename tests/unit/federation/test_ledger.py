@@ -128,7 +128,7 @@ def _under(m: LloydMechanism, relation: NeighboringRelation) -> LloydMechanism:
 
 
 def test_a_mechanism_without_noise_has_no_cost() -> None:
-    with pytest.raises(BudgetError, match="lloyd adds no noise"):
+    with pytest.raises(BudgetError, match="lloyd adds no"):
         run_cost(mechanism(LLOYD, epsilon=math.inf))
 
 
@@ -294,7 +294,7 @@ def test_what_a_first_run_for_replaced_records_leaves_of_delta_stays_so_when_the
     assert all_of_it > Fraction(gdp_mu(1.0, DELTA - set_aside(DELTA))) ** 2
     now = of_costs(first, limit=(1.0, DELTA))
     shares = cost(Fraction(1, 100), distance=Fraction(set_aside(DELTA)) / 5)
-    with pytest.raises(BudgetError, match="has the limit epsilon 1"):
+    with pytest.raises(BudgetError, match="limit epsilon 1"):
         check(
             now, "patients", shares
         )  # its distance would fit, had the first run not used up what is set aside
@@ -320,14 +320,12 @@ def test_what_is_left_after_a_first_run_that_released_everything_is_what_one_mor
 def test_under_a_limit_at_delta_0_a_refusal_says_whose_gaussian_noise_has_no_bound() -> None:
     now = history(LimitSet(dataset="patients", epsilon=1.0, delta=0.0))
     why = "with Gaussian noise has no finite epsilon at delta 0"
-    with pytest.raises(
-        BudgetError, match=f"has the limit epsilon 1 at delta 0, and this run {why}"
-    ):
+    with pytest.raises(BudgetError, match=f"and this run {why}"):
         check(now, "patients", cost(Fraction(1, 100)))
     now = now.followed_by([reserved_as(cost(Fraction(1, 100)), run_id(1))])
     with pytest.raises(BudgetError, match=f"an earlier run {why}"):
         check(now, "patients", pure_cost(Fraction(1, 2)))
-    with pytest.raises(BudgetError, match=r"reserved epsilon 0, this run needs 1\.5"):
+    with pytest.raises(BudgetError, match=r"epsilon 0,.*needs 1\.5"):
         check(
             history(LimitSet(dataset="patients", epsilon=1.0, delta=0.0)),
             "patients",
@@ -393,7 +391,7 @@ def test_the_limit_that_stands_holds_a_run_whatever_was_set_before(
 ) -> None:
     now = history(limits[0], SMALL, *limits[1:])
     check(now, "patients", run_of(fitting))
-    with pytest.raises(BudgetError, match=f"has the limit epsilon {refused_by.epsilon:g} at"):
+    with pytest.raises(BudgetError, match=f"limit epsilon {refused_by.epsilon:g}"):
         check(now, "patients", run_of(refused_by.epsilon + 0.05))
 
 
@@ -411,7 +409,7 @@ def test_the_first_limit_holds_a_run_that_only_the_one_set_later_has_room_for() 
     assert account(now, "patients").first_limit == high
     with pytest.raises(
         BudgetError,
-        match=r"has the limit epsilon 10 at .* a millionth of the limit's delta",
+        match=r"epsilon 10.*a millionth",
     ):
         check(now, "patients", shares)
     check(now, "patients", run_of(0.1))
@@ -424,7 +422,7 @@ def test_a_past_that_exceeds_its_limit_is_shown_and_lets_nothing_more_through() 
     assert one.spent.epsilon(1e-4) > 3
     assert one.left == one.left_pure == 0
     check_sums(now)
-    with pytest.raises(BudgetError, match="has the limit epsilon 3"):
+    with pytest.raises(BudgetError, match="limit epsilon 3"):
         check(now, "patients", cost(Fraction(1, 10**9)))
 
 
@@ -438,7 +436,7 @@ def test_who_has_seen_gaussian_answers_cannot_take_the_rest_of_the_limit_as_pure
     limit = (3.0, 1e-4)
     rest = Fraction(limit[0]) - Fraction(gdp_epsilon(mu, limit[1]))
     now = of_costs(cost(Fraction(mu) ** 2), limit=limit)
-    with pytest.raises(BudgetError, match="has the limit epsilon 3"):
+    with pytest.raises(BudgetError, match="limit epsilon 3"):
         check(now, "patients", pure_cost(rest * Fraction(999, 1000)))
 
 
@@ -456,7 +454,7 @@ def test_the_distances_of_shares_weigh_more_the_larger_the_limit() -> None:
     ideal = Spending(mu_squared=spent.mu_squared)
     assert ideal.epsilon(DELTA - needed) <= epsilon <= ideal.epsilon(DELTA - 3 * needed)
     check(now, "patients", cost(Fraction(1, 10**6)))
-    with pytest.raises(BudgetError, match="a millionth of the limit's delta"):
+    with pytest.raises(BudgetError, match="a millionth of"):
         check(now, "patients", cost(Fraction(1, 10**6), distance=tau))
 
 
@@ -508,7 +506,7 @@ def test_w30_runs_on_one_data_set_add_up_until_the_limit_refuses_the_next(
     now = history(LimitSet(dataset="patients", epsilon=m.epsilon, delta=m.delta))
     check(now, "patients", run_cost(m))
     now = now.followed_by([msgspec.structs.replace(reserved(run_id(1)), cost=run_cost(m))])
-    with pytest.raises(BudgetError, match="has the limit epsilon 1 at delta"):
+    with pytest.raises(BudgetError, match="epsilon 1 at"):
         check(now, "patients", run_cost(mechanism(algorithm, epsilon=0.01)))
     check(now, "another", run_cost(m))
 
@@ -601,7 +599,7 @@ def test_sums_that_are_too_small_are_found_by_the_second_route(
     check_sums(now)
     epsilon = account(now, "patients").epsilon
     monkeypatch.setattr(Account, "epsilon", property(lambda _: epsilon * (1 - 1e-6)))
-    with pytest.raises(BudgetError, match="methods to add up"):
+    with pytest.raises(BudgetError, match="methods to add"):
         check_sums(now)
 
 

@@ -82,7 +82,7 @@ def test_a_number_of_records_that_was_taken_from_them_is_refused_whatever_the_re
     given = [word for word in FIT if word not in ("--n-records", "500")]
     assert len(given) == len(FIT) - 2
     refused(fastlloyd(*given, *ON, *stated), "taken from the data")
-    with pytest.raises(BudgetError, match="taken from the data"):
+    with pytest.raises(BudgetError, match=r"taken.*the data"):
         model(n_records=None, neighboring_relation=relation).fit(X)
     assert not ledger.history().runs
 
@@ -137,7 +137,7 @@ def test_what_was_given_up_in_an_old_copy_counts_again_when_the_newest_is_back(
 ) -> None:
     assert fastlloyd("ledger", "release", str(copies["begun"]), "--run", RUN.hex()).code == 0
     assert counted(ledger) == [()]  # nobody could know
-    with Store.open(copies["newest"]) as store, pytest.raises(StateError, match="is an old copy"):
+    with Store.open(copies["newest"]) as store, pytest.raises(StateError, match="is an old"):
         ledger.follow(store)  # of two copies that went on, neither is the newest
     assert counted(ledger) == [ALL]
 
@@ -160,7 +160,7 @@ def test_a_store_that_was_wiped_or_is_old_is_not_known_again_when_it_has_become_
             lambda: ledger.rehearse(PATIENTS, store, store.identity, reserved(RUN).cost, run_id(2)),
         )
         for step in steps:
-            with pytest.raises(StateError, match="is an old copy"):
+            with pytest.raises(StateError, match="is an old"):
                 step()
     assert counted(ledger) == [ALL]
 
@@ -190,7 +190,7 @@ def test_what_an_old_copy_gave_up_stays_counted(
         ledger.follow(store)
     with Store.open(copies["begun"]) as store:
         store.append([store.history.runs[RUN].end(Outcome.ABORTED)])
-        with pytest.raises(StateError, match="is an old copy"):
+        with pytest.raises(StateError, match="is an old"):
             ledger.follow(store)
     assert counted(ledger) == [ALL]
 
@@ -245,9 +245,9 @@ def test_limits_count_what_only_the_store_of_the_client_knows(
     with new_store(tmp_path) as store:
         ledger.rehearse(PATIENTS, store, store.identity, mine, run_id(2))
         store.append([reserved(RUN)])
-        with pytest.raises(BudgetError, match="spent or reserved epsilon"):
+        with pytest.raises(BudgetError, match="spent or reserved"):
             ledger.rehearse(PATIENTS, store, store.identity, mine, run_id(2))
-        with pytest.raises(BudgetError, match="spent or reserved epsilon"):
+        with pytest.raises(BudgetError, match="spent or reserved"):
             ledger.enter(PATIENTS, store, reserved(run_id(2)), run_id(2))
 
 
@@ -255,7 +255,7 @@ def test_there_must_be_room_for_what_is_to_follow(ledger: HoldersLedger) -> None
     part = reserved(RUN).cost
     room_for_one(ledger, part)
     with (
-        pytest.raises(BudgetError, match="spent or reserved epsilon"),
+        pytest.raises(BudgetError, match="spent or reserved"),
         ledger.charged(PATIENTS, part, part, by="fit", digest=bytes(32)),
     ):
         pytest.fail("nothing may be drawn")
@@ -288,9 +288,9 @@ def test_a_ledger_that_is_gone_is_not_taken_for_one_that_never_was(
         ("ledger", "limit", "--dataset", "p", "--new", "--epsilon", "1", "--delta", "0"),
     ):
         refused(fastlloyd(*command), gone)
-    with pytest.raises(StateError, match="says that it held 2 events"):
+    with pytest.raises(StateError, match="held 2 events"):
         ledger.history()
-    with pytest.raises(StateError, match="says that it held 2 events"):
+    with pytest.raises(StateError, match="held 2 events"):
         model().fit(X)
 
 
@@ -398,9 +398,7 @@ def test_all_fits_inside_are_charged_to_a_data_set(ledger: HoldersLedger, tmp_pa
     with package.dataset("patients"):
         first = model(dataset=None).fit(X)
         model().fit(X)  # which names the same
-        with pytest.raises(
-            BudgetError, match=r"dataset is 'others', and the fit is inside dataset\('patients'\)"
-        ):
+        with pytest.raises(BudgetError, match=r"'others'.*inside dataset\('patients'\)"):
             model(dataset="others").fit(X)
         elsewhere = threading.Thread(target=model(dataset=None).fit, args=[X])
         elsewhere.start()
@@ -473,13 +471,13 @@ def test_a_limit_for_patients_holds_fits_that_protect_them_or_have_one_row_of_ea
     with package.dataset("patients", rows_are="patient"):
         model(dataset=None).fit(X)
     assert len(ledger.history().runs) == 2
-    with pytest.raises(BudgetError, match="unit 'person' is unknown"):
+    with pytest.raises(BudgetError, match="unit 'person' is"):
         model(MomentLloyd).fit(X, groups=ids)
-    with pytest.raises(BudgetError, match="does not protect every patient as a whole"):
+    with pytest.raises(BudgetError, match="does not protect"):
         model().fit(X)
-    with pytest.raises(BudgetError, match="has the limit epsilon 3"):
+    with pytest.raises(BudgetError, match="limit epsilon 3"):
         model(MomentLloyd, unit="patient", epsilon=3.0).fit(X, groups=ids)
-    with pytest.raises(BudgetError, match="data set 'others' is unknown"):
+    with pytest.raises(BudgetError, match="'others' is unknown"):
         model(dataset="others").fit(X)
     with package.dataset("others", new=True):
         model(dataset=None).fit(X)
@@ -488,7 +486,7 @@ def test_a_limit_for_patients_holds_fits_that_protect_them_or_have_one_row_of_ea
 
 @pytest.mark.parametrize("name", [123, True, ["p"], b"p", "", "a b", "x" * 65])
 def test_what_cannot_be_a_name_is_refused_in_one_sentence(ledger: HoldersLedger, name: Any) -> None:
-    with pytest.raises(BudgetError, match=r"^dataset is .*; expected a-z, A-Z, 0-9"):
+    with pytest.raises(BudgetError, match=r"^dataset is.*a-z, A-Z"):
         model(dataset=name).fit(X)
     assert not ledger.history().runs
 

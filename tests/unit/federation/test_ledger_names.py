@@ -53,10 +53,10 @@ def test_a_home_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(holder.VARIABLE)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", "")
-    with pytest.raises(StateError, match="HOME is ''; expected a full path"):
+    with pytest.raises(StateError, match="HOME is ''"):
         place()
     monkeypatch.setenv(holder.VARIABLE, "~/ledger.store")
-    with pytest.raises(StateError, match="HOME is ''; expected a full path"):
+    with pytest.raises(StateError, match="HOME is ''"):
         place()
 
 
@@ -133,7 +133,7 @@ def test_however_a_name_is_spelled_it_is_one_data_set(
     with pytest.raises(BudgetError, match="is not new"):
         ledger.named(DataSet(name=spelled, is_new=True))
     more = ledger.charged(DataSet(name=spelled), pure_cost(Fraction(2)), by="fit", digest=bytes(32))
-    with pytest.raises(BudgetError, match="has the limit epsilon 3"), more:
+    with pytest.raises(BudgetError, match="limit epsilon 3"), more:
         pytest.fail("nothing may be drawn")
     history = ledger.history()
     assert known_datasets(history) == ["visits-2026"]
@@ -143,7 +143,7 @@ def test_however_a_name_is_spelled_it_is_one_data_set(
 
 @pytest.mark.parametrize("other", ["visits2026", "visits-2026-", "visit-2026"])
 def test_names_that_differ_by_more_are_others(ledger: HoldersLedger, other: str) -> None:
-    with pytest.raises(BudgetError, match="is unknown in the ledger"):
+    with pytest.raises(BudgetError, match="is unknown in"):
         ledger.named(DataSet(name=other))
 
 
@@ -164,7 +164,7 @@ def test_a_ledger_that_holds_two_spellings_counts_them_together_and_says_so_once
         client.append([mine])
         ledger.follow(client)
     more = ledger.charged(DataSet(name="visits-2026"), ONE, by="fit", digest=bytes(32))
-    with pytest.raises(BudgetError, match="has the limit epsilon 3"), more:
+    with pytest.raises(BudgetError, match="limit epsilon 3"), more:
         pytest.fail("earlier run had")
     (one,) = accounts(ledger.history())
     assert (one.dataset, len(one.runs)) == ("visits-2026", 1)

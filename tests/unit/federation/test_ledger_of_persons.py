@@ -232,7 +232,7 @@ def test_a_limit_holds_the_sum_that_it_names_and_no_other(
     for n in range(times):
         check(now, "patients", run)
         now = now.followed_by([reserved_as(run, run_id(n))])
-    with pytest.raises(BudgetError, match="has the limit epsilon 2 at delta 1e-06"):
+    with pytest.raises(BudgetError, match=r"epsilon 2 at.*1e-06"):
         check(now, "patients", run)
     one = account(now, "patients", speaks_of=speaks_of)
     assert one.spent == Spending.of([(run, range(1, len(run.costs) + 1))] * times, one.asked)
@@ -245,9 +245,7 @@ def test_the_factor_for_more_organisations_counts_in_a_limit() -> None:
         mechanism(persons=Persons(name="patient", max_clients=1)), is_federated=True
     )
     check(history(limit(patient(max_clients=1))), "patients", federated)
-    with pytest.raises(
-        BudgetError, match="for one patient added or removed, with rows at up to 3 organisations"
-    ):
+    with pytest.raises(BudgetError, match=r"removed.*rows.*3 organisations"):
         check(history(limit(patient(max_clients=3))), "patients", federated)
     check(history(limit(patient(max_clients=3))), "patients", PATIENTS)  # central
 
@@ -255,13 +253,11 @@ def test_the_factor_for_more_organisations_counts_in_a_limit() -> None:
 def test_several_limits_stand_and_a_run_must_fit_all() -> None:
     limits = limit(None, 9.0), limit(patient(ADD), 9.0), limit(patient(REPLACE), 2.5)
     check(of_costs(limits=limits), "patients", PATIENTS)
-    with pytest.raises(
-        BudgetError, match=r"epsilon 2\.5 at delta 1e-06 for one patient replaced\."
-    ):
+    with pytest.raises(BudgetError, match=r"epsilon 2\.5.*patient replaced\."):
         check(of_costs(PATIENTS, limits=limits), "patients", PATIENTS)
     lifted = *limits, limit(patient(REPLACE), float("inf"))
     check(of_costs(PATIENTS, limits=lifted), "patients", PATIENTS)
-    with pytest.raises(BudgetError, match="this run does not protect every patient as a whole"):
+    with pytest.raises(BudgetError, match="does not protect"):
         check(of_costs(PATIENTS, limits=lifted), "patients", RECORDS)
 
 
@@ -274,7 +270,7 @@ def test_after_a_run_for_records_no_limit_for_persons_holds_any() -> None:
         " --max-clients-per-person 3 --neighboring-relation replace_one --epsilon inf --delta"
         " 1.23457e-06"
     )
-    with pytest.raises(BudgetError, match=f"earlier run did .* {lifting}$"):
+    with pytest.raises(BudgetError, match=f"earlier run did.*{lifting}$"):
         check(now, "patients", PATIENTS)
     assert account(now, "patients", speaks_of=asked).left == 0
 
@@ -333,7 +329,7 @@ def test_a_name_of_persons_unlike_those_known_is_a_slip_unless_it_is_new() -> No
     households = run_cost(mechanism(persons=Persons(name="household")))
     with pytest.raises(
         BudgetError,
-        match=r"'household' is unknown.*--unit-name \(in .*--new-unit to count",
+        match=r"'household'.*--unit-name.*--new-unit",
     ):
         check_unit(DataSet(name="patients"), households, now)
     for dataset, run in (

@@ -96,7 +96,7 @@ def test_a_signed_position_that_somebody_shows_again_makes_the_server_forget_not
     party = server(store)
     early, late = signed("c0", 5), signed("c0", 9)
     party.attach("c0", late)
-    with pytest.raises(RemoteProtocolError, match="is an old copy"):
+    with pytest.raises(RemoteProtocolError, match="is an old"):
         party.attach("c0", early)
     party.announce("c0", early)
     assert party.attach("c0", late) == LogPosition(9, bytes(32))
@@ -117,7 +117,7 @@ def test_a_position_that_was_remembered_is_forgotten_by_its_event_and_only_by_th
     assert History(Role.SERVER).followed_by([again, PeerForgotten(name=key)]).signed == {}
     with pytest.raises(StateError, match="nothing to forget"):
         History(Role.SERVER).followed_by([PeerForgotten(name=key)])
-    with pytest.raises(StateError, match="the store of a server"):
+    with pytest.raises(StateError, match=r"belongs.*of a server"):
         History(Role.CLIENT).followed_by([PeerForgotten(name=key)])
 
 
@@ -147,7 +147,7 @@ def test_a_server_that_never_saw_a_store_refuses_one_that_is_younger_than_the_pl
     plan = renew(PLAN, run_id=NEXT, positions=[Positions(clients=(known("c0", 40, b"h" * 32),))])
     party = server(store, plan)
     for young in (signed("c0", 2), signed("c0", 39), signed("c0", 40, b"i" * 32)):
-        with pytest.raises(RemoteProtocolError, match="the store of client 'c0' is an old copy"):
+        with pytest.raises(RemoteProtocolError, match=r"'c0'.*old copy"):
             party.attach("c0", young)
     assert party.attach("c0", signed("c0", 42)) == LogPosition(40, b"h" * 32)
     assert party.attach("c0", signed("c0", 43)) == LogPosition(42, bytes(32))
@@ -158,17 +158,17 @@ def test_a_server_asks_for_what_it_saw_and_for_what_the_plan_says(store: Store) 
     plan = renew(PLAN, run_id=NEXT, positions=[Positions(clients=(known("c0", 40),))])
     store.append([PeerSigned(name=KEYS["c0"], client="c0", position=signed("c0", 10))])
     party = server(store, plan)
-    with pytest.raises(RemoteProtocolError, match="20 events, and 40"):
+    with pytest.raises(RemoteProtocolError, match=r"20 events.*40"):
         party.attach("c0", signed("c0", 20))
     party.attach("c0", signed("c0", 50))
-    with pytest.raises(RemoteProtocolError, match="45 events, and 50"):
+    with pytest.raises(RemoteProtocolError, match=r"45 events.*50"):
         party.attach("c0", signed("c0", 45))
 
 
 def test_two_positions_of_one_length_are_two_copies_of_a_store() -> None:
     one, other = known("c0", 5, b"h" * 32), known("c0", 5, b"i" * 32)
     assert newest([(KEYS["c0"], one.store), (KEYS["c0"], one.store)]) == {KEYS["c0"]: one.store}
-    with pytest.raises(PlanError, match="signed two different positions after 5 events"):
+    with pytest.raises(PlanError, match=r"different.*after 5 events"):
         renew(PLAN, run_id=NEXT, positions=[Positions(clients=(one,)), Positions(clients=(other,))])
 
 
@@ -196,14 +196,12 @@ def test_a_plan_with_a_position_that_its_client_did_not_sign_is_refused_when_it_
         return msgspec.structs.replace(PLAN, clients=(client, *PLAN.clients[1:]))
 
     for wrong in (known("c1", 5).store, msgspec.structs.replace(known("c0", 5).store, length=6)):
-        with pytest.raises(
-            PlanError, match="the position of the store of 'c0' is not signed with the key"
-        ):
+        with pytest.raises(PlanError, match=r"position.*'c0'.*not signed"):
             changed(store=wrong)
         made = changed()
         forged = msgspec.structs.force_setattr
         forged(made.clients[0], "store", wrong)
-        with pytest.raises(PlanError, match="is not signed with the key"):
+        with pytest.raises(PlanError, match=r"position.*not signed"):
             Plan.from_toml(to_toml(made, ""))
-    with pytest.raises(PlanError, match="'c0' has no signing_key"):
+    with pytest.raises(PlanError, match=r"'c0'.*no signing_key"):
         changed(store=known("c0", 5).store, signing_key="")

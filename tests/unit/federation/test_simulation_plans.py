@@ -48,9 +48,9 @@ def test_only_in_a_simulation_may_caps_add_up_to_more_than_n_records() -> None:
     caps = [client.max_records for client in plan.clients]
     assert caps == [cap_of_each(N, 3)] * 3
     assert sum(caps) > N
-    with pytest.raises(PlanError, match=f"caps add up to {sum(caps)}, above n_records {N}"):
+    with pytest.raises(PlanError, match=f"add up.*{sum(caps)}, above.*{N}"):
         msgspec.structs.replace(plan, simulated=None)
-    with pytest.raises(PlanError, match="caps add up to"):
+    with pytest.raises(PlanError, match="caps add up"):
         simulated(simulated=False)
 
 

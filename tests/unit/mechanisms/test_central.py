@@ -80,7 +80,7 @@ def test_the_walls_of_the_box_are_inside(corner: int) -> None:
 
 
 def test_more_records_than_the_cap_are_refused_without_their_number() -> None:
-    with pytest.raises(DataError, match="more records than the cap of 50") as refused:
+    with pytest.raises(DataError, match=r"records.*cap of 50") as refused:
         cluster(
             mechanism(FASTLLOYD),
             LocalRecords(DOMAIN, np.zeros((77, 2), dtype=np.int64)),
@@ -115,13 +115,13 @@ class Elsewhere:
 def test_wherever_records_lie_more_than_the_cap_are_refused_in_the_first_pass_that_finds_them(
     counts: Any,
 ) -> None:
-    with pytest.raises(DataError, match="more records than the cap of 50"):
+    with pytest.raises(DataError, match=r"records.*cap of 50"):
         cluster(mechanism(FASTLLOYD), Elsewhere(*counts), SystemNoise())
 
 
 @pytest.mark.parametrize("counts", [(40, 41), (40, 39), (None, 40, 41), (None, 40, 39)])
 def test_wherever_records_lie_another_number_of_them_than_before_is_refused(counts: Any) -> None:
-    with pytest.raises(DataError, match="changed between two passes"):
+    with pytest.raises(DataError, match="between two passes"):
         cluster(mechanism(FASTLLOYD), Elsewhere(*counts), SystemNoise())
 
 

@@ -115,11 +115,11 @@ def test_n_records_alone_limits_all_clients_together() -> None:
     n = plan.mechanism.n_records
     assert n == 4 * CAP
     domain = plan.mechanism.domain
-    with pytest.raises(DataError, match=f"more records than the cap of {n}"):
+    with pytest.raises(DataError, match=f"records.*cap of {n}"):
         deal(plan, LocalRecords(domain, np.zeros((n + 1, 2), dtype=np.int64)))
     with (
         words_of_records(np.zeros(n, dtype=np.uint64)),
-        pytest.raises(DataError, match="'c0' has more records than its cap"),
+        pytest.raises(DataError, match=r"'c0'.*records.*its cap"),
     ):
         deal(plan, LocalRecords(domain, np.zeros((CAP + 1, 2), dtype=np.int64)))
 
@@ -191,13 +191,13 @@ def test_persons_are_counted_at_as_many_clients_as_their_rows_can_be_at() -> Non
         if accepted:
             assert len(deal_persons(plan, ids, X[: len(ids)])) == 3
             continue
-        with pytest.raises(DataError, match="more persons than the cap"):
+        with pytest.raises(DataError, match="persons than the"):
             deal_persons(plan, ids, X[: len(ids)])
 
 
 def test_nobody_deals_to_no_client_or_a_person_to_more_than_there_are() -> None:
     for n_clients, c in ((0, 1), (3, 4), (3, 0), (1 << 16, 1)):
-        with pytest.raises(PlanError, match=r"n_clients is .* and max_clients is "):
+        with pytest.raises(PlanError, match=r"n_clients is.*max_clients is"):
             RandomAssignment(n_clients, c)
 
 

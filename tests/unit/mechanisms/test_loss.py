@@ -149,7 +149,7 @@ def test_a_thousandth_less_of_noise_on_the_loss_and_the_guarantee_is_refused(
     m = design(algorithm, neighboring_relation=relation, estimate_loss=True, loss_share=0.5)
     loss = loss_of(m)
     less = msgspec.structs.replace(loss, scale=loss.scale * Fraction(999, 1000))
-    with pytest.raises(PlanError, match="do not give epsilon"):
+    with pytest.raises(PlanError, match="not give epsilon"):
         msgspec.structs.replace(m, loss=less)
     with pytest.raises(PlanError, match="has no noise"):
         msgspec.structs.replace(m, loss=msgspec.structs.replace(loss, scale=Fraction(0)))
@@ -173,7 +173,7 @@ def test_a_file_whose_loss_costs_more_than_is_left_of_the_budget_is_refused(
 ) -> None:
     m = design(estimate_loss=change is not _loss_for_free)
     assert LloydMechanism.from_toml(m.to_toml()) == m
-    with pytest.raises(PlanError, match="do not give epsilon"):
+    with pytest.raises(PlanError, match="not give epsilon"):
         LloydMechanism.from_toml(reseal(m.to_toml(), change))
 
 
@@ -232,9 +232,7 @@ def test_the_share_is_the_least_that_keeps_the_noise_below_two_percent_of_a_typi
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, math.nan, math.inf, Fraction(1), Fraction(0)])
 def test_a_share_that_is_none_is_refused(share: float | Fraction) -> None:
-    with pytest.raises(
-        BudgetError, match=r"loss_share is .*; expected a share of the budget, above 0 and below 1"
-    ):
+    with pytest.raises(BudgetError, match=r"loss_share is.*share"):
         design_mechanism(
             FASTLLOYD, square(), n_clusters=3, n_records=100, epsilon=1.0, public_seed=PublicSeed.from_int(0),
             estimate_loss=True, loss_share=share,
@@ -242,7 +240,7 @@ def test_a_share_that_is_none_is_refused(share: float | Fraction) -> None:
 
 
 def test_a_share_without_an_estimate_is_refused() -> None:
-    with pytest.raises(PlanError, match="loss_share has an effect"):
+    with pytest.raises(PlanError, match=r"loss_share.*effect"):
         design(loss_share=0.1)
 
 
@@ -253,9 +251,7 @@ def test_a_share_that_leaves_too_little_is_refused() -> None:
 
 
 def test_a_thousand_rounds_leave_no_number_for_the_loss() -> None:
-    with pytest.raises(
-        PlanError, match="1000 rounds and one for the loss; expected at most 1000 together"
-    ):
+    with pytest.raises(PlanError, match=r"1000 rounds.*loss"):
         design(estimate_loss=True, n_iterations=1000, epsilon=5.0)
 
 
@@ -348,7 +344,7 @@ def test_fewer_fractional_bits_that_a_refusal_advises_do_work(
             estimate_loss=True, loss_share=share,
         )  # fmt: skip
 
-    with pytest.raises(OverflowRisk, match=r"use [0-9]+ fractional bits") as refusal:
+    with pytest.raises(OverflowRisk, match=r"use [0-9]+ fractional") as refusal:
         narrow(q)
     advised = re.search("use ([0-9]+) fractional bits", str(refusal.value))
     assert advised is not None
@@ -358,7 +354,7 @@ def test_fewer_fractional_bits_that_a_refusal_advises_do_work(
 def test_a_plan_with_a_tampered_loss_is_refused() -> None:
     of = plan()
     assert Plan.from_toml(of.to_toml()) == of
-    with pytest.raises(PlanError, match="do not give epsilon"):
+    with pytest.raises(PlanError, match="not give epsilon"):
         Plan.from_toml(reseal(of.to_toml(), lambda content: _less_noise(content["mechanism"])))
 
 

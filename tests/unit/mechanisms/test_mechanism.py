@@ -449,7 +449,7 @@ def test_a_tampered_file_with_geometric_noise_is_refused(
     change: Callable[[dict[str, Any]], None],
 ) -> None:
     text = design(SULLOYD, n_iterations=3, n_records=10**6).to_toml()
-    with pytest.raises(PlanError, match="the noise scales do not give epsilon"):
+    with pytest.raises(PlanError, match="not give epsilon"):
         LloydMechanism.from_toml(reseal(text, change))
 
 
@@ -487,7 +487,7 @@ def test_without_noise_no_epsilon_may_be_claimed(epsilon: float) -> None:
     m = design(LLOYD)
     assert m.epsilon == math.inf
     assert m.releases() == []
-    with pytest.raises(PlanError, match="expected inf: lloyd adds no noise"):
+    with pytest.raises(PlanError, match="expected inf: lloyd"):
         LloydMechanism.from_toml(reseal(m.to_toml(), setting("epsilon", value=epsilon)))
 
 
@@ -567,7 +567,7 @@ def test_a_setting_out_of_range_is_refused_by_name(
 
 @pytest.mark.parametrize("alpha", [Fraction(0), Fraction(-1), Fraction(401, 100)])
 def test_alpha_out_of_range_is_refused(alpha: Fraction) -> None:
-    with pytest.raises(PlanError, match="expected a number above 0 and at most 4"):
+    with pytest.raises(PlanError, match=r"above 0.*most 4"):
         design(msgspec.structs.replace(FASTLLOYD, alpha=alpha))
 
 
@@ -636,7 +636,7 @@ def test_w23_every_number_of_records_under_the_cap_takes_the_same_rounds_and_the
 
 def test_more_records_than_the_cap_are_refused_without_saying_how_many() -> None:
     m = design(n_records=50)
-    with pytest.raises(DataError, match="more records than the cap of 50") as caught:
+    with pytest.raises(DataError, match=r"records.*cap of 50") as caught:
         central.cluster(
             m, LocalRecords(m.domain, np.zeros((7351, 2), dtype=np.int64)), SeededNoise(0)
         )

@@ -148,7 +148,7 @@ def test_persons_out_of_range_are_refused(changes: dict[str, Any], match: str) -
 
 
 def test_a_plan_of_persons_needs_64_bits() -> None:
-    with pytest.raises(PlanError, match="ring_bits is 32; expected 64 to protect patients"):
+    with pytest.raises(PlanError, match=r"ring_bits is 32;.*patients"):
         make_plan(ring_bits=32, persons=Persons(name="patient"))
 
 
@@ -171,7 +171,7 @@ def test_records_without_shares_are_refused_by_a_mechanism_of_persons_and_the_ot
             SharedRecords.of_persons(of_persons, grid, [b"a"] * 4),
         ),
     ):
-        with pytest.raises(DataError, match="one is for persons"):
+        with pytest.raises(DataError, match=r"one.*for persons"):
             cluster(m, records, SeededNoise(0))
 
 
@@ -184,7 +184,7 @@ def test_the_cap_counts_persons() -> None:
     )
     with pytest.raises(
         DataError,
-        match=r"more patients than .*, n_records; .* leave patients out",
+        match=r"patients.*n_records;.*patients out",
     ):
         cluster(
             m,
@@ -201,7 +201,7 @@ def test_a_mechanism_of_persons_is_read_as_it_was_written_and_records_have_the_d
     assert "persons" not in mechanism().to_toml()
     changed = msgspec.structs.replace(m, persons=Persons(name="patient", weight_bits=9))
     assert changed.digest != m.digest  # it has more noise than it needs, and is another one
-    with pytest.raises(PlanError, match="do not give epsilon"):
+    with pytest.raises(PlanError, match="not give epsilon"):
         msgspec.structs.replace(m, persons=Persons(max_clients=3, weight_bits=9))
 
 
@@ -222,9 +222,7 @@ def test_what_several_are_called(name: str, many: str, a: str) -> None:
 
 @pytest.mark.parametrize("name", ["patients", "families", "employees", "branches", "days"])
 def test_persons_are_named_by_what_one_is_called(name: str) -> None:
-    with pytest.raises(
-        PlanError, match=f"^the name of the unit is '{name}'; expected the singular"
-    ):
+    with pytest.raises(PlanError, match=f"unit is '{name}'.*singular"):
         Persons.called(name)
     assert Persons(name=name).name == name
 

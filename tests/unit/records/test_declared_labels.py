@@ -119,7 +119,7 @@ def test_a_tuple_is_lower_and_upper_whatever_it_holds() -> None:
         assert (lower.tolist(), upper.tolist()) == ([30, 100], [200, 230])
     three = np.array([[30.0, 100, 20], [200, 230, 220]])
     assert np.array_equal(given_bounds(three, NAMES, 3), three)
-    with pytest.raises(PlanError, match="a row for each feature, pass"):
+    with pytest.raises(PlanError, match="each feature, pass"):
         given_bounds(three.T, NAMES, 3)
 
 
@@ -164,9 +164,7 @@ def test_ids_whose_index_is_not_that_of_the_records_are_refused(order: list[int]
 def test_an_estimator_refuses_ids_of_other_rows_and_says_what_to_pass() -> None:
     model = Lloyd(2, bounds=(0, 300), **PUBLIC, unit="person")
     shuffled = X.sample(frac=1, random_state=3)
-    with pytest.raises(
-        DataError, match=r"pass groups\.loc\[X\.index\] or, .* groups\.to_numpy"
-    ) as r:
+    with pytest.raises(DataError, match=r"groups\.loc\[X\.index\].*groups\.to_numpy") as r:
         model.fit(shuffled, groups=IDS)
     assert r.value.code == "another-order"
     right = model.fit(shuffled, groups=IDS.loc[shuffled.index]).noisy_counts_
@@ -186,7 +184,7 @@ def test_ids_of_records_without_an_index_are_refused_where_they_number_the_rows_
 
 @pytest.mark.parametrize("groups", [set("abcd"), dict.fromkeys("abcd", "p")])
 def test_ids_without_an_order_are_refused(groups: Any) -> None:
-    with pytest.raises(DataError, match="one id for each row"):
+    with pytest.raises(DataError, match=r"one id.*row"):
         person_ids(groups, 4)
 
 

@@ -420,9 +420,7 @@ def test_w13_a_plan_whose_clients_can_be_led_to_two_results_is_read_with_a_warni
     assert (remedy.values["at_most"] > 0) == (M > 3)
     assert sentences(caution) in plan_statement(of)["cautions"]
     assert f"WARNING: {sentences(caution)}." in explain(of)
-    with pytest.raises(
-        PlanError, match=rf"max_dropouts is {D} of {M} clients; expected at most {(M - 2) // 2}"
-    ):
+    with pytest.raises(PlanError, match=f"max_dropouts is {D}.*most {(M - 2) // 2}"):
         of.check_undivided()
 
 

@@ -114,7 +114,7 @@ def test_what_people_did_not_say_is_missing_and_named_and_nothing_else_is(tmp_pa
 
 @pytest.mark.usefixtures("repeatable_noise")
 def test_a_run_without_noise_has_no_entry(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="guarantee does not hold"):
+    with pytest.raises(DataError, match=r"guarantee.*not hold"):
         _entry(tmp_path, PeopleFacts(), LLOYD)
 
 

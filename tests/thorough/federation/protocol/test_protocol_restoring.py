@@ -295,7 +295,7 @@ def test_a_client_that_ended_stays_ended_and_never_sends_again(masks: Masks) -> 
             )
             assert again.resend() == again.reconnect() == again.deadline() == again.ending() == []
             for message in INBOXES[masks]["c1"]:
-                with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
+                with pytest.raises(RemoteProtocolError, match="run had ended"):
                     again.receive(message)
     finished, kept, records = life("c1", 7, masks)
     again = restored("c1", kept, records, masks)
@@ -519,11 +519,11 @@ def test_records_that_do_not_fit_a_client_are_refused(match: str, records: list[
 
 
 def test_records_of_another_plan_or_party_or_key_are_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="begin with its Hello"):
+    with pytest.raises(LocalProtocolError, match=r"begin.*its Hello"):
         restored("c0", KEPT, CLIENT_RECORDS, plan=OTHER.plan)
-    with pytest.raises(LocalProtocolError, match="begin with its Hello"):
+    with pytest.raises(LocalProtocolError, match=r"begin.*its Hello"):
         restored("c1", KEPT, CLIENT_RECORDS)
-    with pytest.raises(LocalProtocolError, match="not the keys of the recorded Hello"):
+    with pytest.raises(LocalProtocolError, match=r"keys.*recorded Hello"):
         restored("c0", KEPT | {"run-keys": bytes(range(128))}, CLIENT_RECORDS)
 
 
@@ -537,7 +537,7 @@ def test_a_secret_that_is_gone_is_named(masks: Masks) -> None:
         for key in kept:
             without_it = {other: secret for other, secret in kept.items() if other != key}
             if key in needed:
-                with pytest.raises(LocalProtocolError, match=f"the secret '{key}' is gone"):
+                with pytest.raises(LocalProtocolError, match=f"secret '{key}' is"):
                     restored(name, without_it, records, masks)
             else:  # no mask is made of it
                 assert restored(name, without_it, records, masks).state is ClientState.FINISHED
@@ -939,7 +939,5 @@ def test_a_stored_record_that_this_version_cannot_read_is_named() -> None:
     older = b"\x04\x95\x07\x01\x91\x92\xa2c0\xc4\x08nonce678\xc4\x00"
     stored = [encode(record) for record in SERVER_RECORDS[:2]]
     assert decode_records(stored, PLAN) == SERVER_RECORDS[:2]
-    with pytest.raises(
-        LocalProtocolError, match=r"entry 3 of .* cannot be read: .* Nothing was sent"
-    ):
+    with pytest.raises(LocalProtocolError, match=r"entry 3.*Nothing was"):
         decode_records([*stored, older], PLAN)

@@ -115,7 +115,7 @@ def test_once_all_were_ready_the_plan_is_used_up_whatever_became_of_it(
             assert mortal.store is not None
             assert not mortal.party.may_begin_again
             mortal.die()
-            with pytest.raises(StateError, match=r"has ended.*a plan is for"):
+            with pytest.raises(StateError, match=r"has ended.*plan"):
                 world.open(name, mortal.open_store())
         store = world.parties["c1"].store
         assert store is not None
@@ -360,11 +360,11 @@ def test_a_run_begins_again_only_as_what_it_was(tmp_path: Path) -> None:
         assert store is not None
         assert check_may_join(store, plan, "c0", dataset=DATASET) is None
         other = make_plan(3, n_clusters=1, n_features=1, masks=Masks.PAIRWISE)
-        with pytest.raises(StateError, match="begun with another plan"):
+        with pytest.raises(StateError, match=r"begun.*another plan"):
             check_may_join(store, other, "c0", dataset=DATASET)
-        with pytest.raises(StateError, match="begun as client 'c0', not as 'c2'"):
+        with pytest.raises(StateError, match=r"begun as.*'c0'.*'c2'"):
             check_may_join(store, plan, "c2", dataset=DATASET)
-        with pytest.raises(StateError, match=r"begun with another value of --rows-are"):
+        with pytest.raises(StateError, match="value of --rows-are"):
             check_may_join(store, plan, "c0", dataset=replace(DATASET, rows_are="patient"))
 
 

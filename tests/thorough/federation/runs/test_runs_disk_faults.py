@@ -88,14 +88,14 @@ def test_a_party_whose_commit_failed_answers_nobody_until_it_is_started_again(
             ):
                 with pytest.raises(
                     StateError,
-                    match="could not be written to disk",
+                    match="written to disk",
                 ):
                     question()
         else:
             for question in (party.begin, party.deadline, lambda: party.receive(object())):
                 with pytest.raises(
                     StateError,
-                    match="could not be written to disk",
+                    match="written to disk",
                 ):
                     question()
 
@@ -119,9 +119,9 @@ def test_an_end_whose_key_cannot_be_destroyed_stands_and_the_next_opening_destro
         store.append(
             [RunEnded(run_id=run, outcome=Outcome.ABORTED, reason="no result", released=(1, 2, 3))]
         )
-        with pytest.raises(StateError, match=r"no further step .*\(EIO\)"):
+        with pytest.raises(StateError, match=r"no further step.*\(EIO\)"):
             store.append([])
-        with pytest.raises(StateError, match="still holds the key of a run that has ended"):
+        with pytest.raises(StateError, match="holds the key"):
             store.close()
     keys = key_file.keys_path(store.path)
     assert any(keys.read_bytes())

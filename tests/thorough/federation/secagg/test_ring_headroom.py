@@ -340,9 +340,7 @@ def test_known_data_sets_need_the_widths_of_the_design_table(
 def test_a_trillion_records_at_24_fractional_bits_fit_no_ring() -> None:
     load = first_round(10**12, 1024, 100, 14, q=24)
     assert load.required_bits == 66
-    with pytest.raises(
-        OverflowRisk, match="need a ring of 66 bits, but ring_bits is 64; use 22 fractional bits"
-    ):
+    with pytest.raises(OverflowRisk, match=r"66 bits.*22 fractional"):
         choose_ring(load, 64, 24)
 
 
@@ -360,13 +358,11 @@ def test_a_ring_is_the_one_that_was_asked_for_if_it_is_wide_enough() -> None:
 def test_the_refusal_says_how_many_bits_are_needed_and_what_to_do() -> None:
     with pytest.raises(
         OverflowRisk,
-        match="need a ring of 33 bits, but ring_bits is 32; pass ring_bits=64, or cap n_records",
+        match=r"33 bits.*ring_bits=64.*cap n_records",
     ):
         choose_ring(of_bits(33), 32, 1)
     hopeless = load_of(**{**QUIET, "n_records": 1, "sum_bound": 1 << 63})
-    with pytest.raises(
-        OverflowRisk, match="need a ring of 65 bits, but ring_bits is 64; use fewer fractional bits"
-    ):
+    with pytest.raises(OverflowRisk, match=r"65 bits.*fewer fractional"):
         choose_ring(hopeless, 64, 1)
 
 

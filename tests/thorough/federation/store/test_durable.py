@@ -288,7 +288,7 @@ class _other_process:  # noqa: N801 - reads as a function
 def test_a_second_process_is_refused_and_let_in_when_the_first_was_killed(tmp_path: Path) -> None:
     path = tmp_path / "clinic-a.store"
     with _other_process(tmp_path) as process:
-        with pytest.raises(StateError, match="in use by another process"):
+        with pytest.raises(StateError, match="by another process"):
             Store.open(path)
         assert read(path)[1] == [LIMIT]  # who only reads is let in
         process.kill()
@@ -368,9 +368,9 @@ def test_when_the_disk_is_full_the_step_is_not_taken_and_no_other_after_it(tmp_p
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
         position = store.position
         event, message = upload(A, 1, bytes(100_000))
-        with pytest.raises(StateError, match="the disk is full"):
+        with pytest.raises(StateError, match="disk is full"):
             store.append([reserved(A), event], messages=[message], secrets={(A, "key"): KEY})
-        with pytest.raises(StateError, match="no further step after a failure"):
+        with pytest.raises(StateError, match="no further step"):
             store.append([LIMIT])
         assert store.position == position
         assert A not in store.history.runs
@@ -487,13 +487,11 @@ def test_an_old_copy_is_known_by_whoever_remembers_more_of_it(tmp_path: Path) ->
         store.check_remembered(LogPosition(0, bytes(32)), "the server")
     copy_store(backup, tmp_path)
     with Store.open(store.path) as store:
-        with pytest.raises(StateError, match="has 1 event, and"):
+        with pytest.raises(StateError, match=r"1 event.*remembers 2"):
             store.check_remembered(remembered, "the server")
         store.append([LimitSet(dataset="patients", epsilon=2.0, delta=1e-6)])
         for _ in range(2):  # also when it has become longer
-            with pytest.raises(
-                StateError, match="events differ from the 2 that the server remembers"
-            ):
+            with pytest.raises(StateError, match=r"events differ.*2 that"):
                 store.check_remembered(remembered, "the server")
             store.append([LIMIT])
 
@@ -510,7 +508,7 @@ def test_a_server_remembers_how_far_it_saw_each_client_and_refuses_less(tmp_path
         store.append([seen("clinic-a", farther)])
         assert store.position.length == 2
         for old in (far, other):
-            with pytest.raises(StateError, match="'clinic-a' is an old copy"):
+            with pytest.raises(StateError, match=r"'clinic-a'.*old copy"):
                 store.append([seen("clinic-a", old)])
     with Store.open(store.path, role=Role.SERVER, identity=OWNER) as store:
         assert store.history.peers.get("clinic-a") == farther

@@ -20,7 +20,7 @@ from fastlloyd.federation.store.lock import InUseError, Lock
 def test_a_lock_has_one_holder_at_a_time_and_its_file_stays(tmp_path: Path) -> None:
     for _ in range(3):
         lock = Lock(tmp_path / "a.store")
-        with pytest.raises(StateError, match="in use by another process"):
+        with pytest.raises(StateError, match="by another process"):
             Lock(tmp_path / "a.store")
         Lock(tmp_path / "b.store").release()
         lock.release()
@@ -60,9 +60,7 @@ def test_a_drive_that_keeps_no_locks_is_named_at_once_however_long_one_would_wai
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.raises(
-        StateError, match=r"without file locks .*move it.*to a local disk"
-    ) as raised:
+    with pytest.raises(StateError, match=r"without file locks.*move") as raised:
         Lock(tmp_path / "a.store", patience=3600)
     assert not isinstance(raised.value, InUseError)
     assert len(asked) == 1

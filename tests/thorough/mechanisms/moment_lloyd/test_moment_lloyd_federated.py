@@ -372,9 +372,7 @@ def test_a_box_is_read_as_it_was_written_and_one_unit_out_of_range_is_refused(pl
         assert len(data) == states.n_bytes(m, names) == m.travelling_bytes(index - 1)
         assert states.encode(m, names, states.decode(m, names, data)) == data
         for wrong in (data[:-1], data + b"\0", b""):
-            with pytest.raises(
-                OverflowRisk, match=f"the parameters have {len(wrong)} bytes; expected {len(data)}"
-            ):
+            with pytest.raises(OverflowRisk, match=f"parameters have.*{len(wrong)} bytes"):
                 states.decode(m, names, wrong)
         at = 0
         for field in states._named(m, names):

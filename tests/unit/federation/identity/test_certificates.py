@@ -142,12 +142,12 @@ def test_it_is_valid_from_yesterday_to_the_last_second_of_its_last_day() -> None
         found.check_valid(valid)
     with pytest.raises(
         IdentityError,
-        match=f"of 'clinic-a' expired on {EXPIRES}, and by this machine's clock it is ",
+        match=f"'clinic-a' expired.*{EXPIRES}",
     ):
         found.check_valid(datetime.combine(EXPIRES + timedelta(days=1), time(), UTC))
     with pytest.raises(
         IdentityError,
-        match=r"is not valid before .*, and by this machine's clock it is .*; check the clock",
+        match=r"valid before.*check.*clock",
     ):
         found.check_valid(now - timedelta(days=2))
 
@@ -160,12 +160,12 @@ def test_a_name_that_a_host_could_have_gets_a_certificate(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a.", ".a", "a..b", "x" * 64, "a b", "\u00e4", "a\n"])
 def test_a_name_that_no_host_could_have_gets_none(name: str) -> None:
-    with pytest.raises(IdentityError, match="cannot be part of a host name"):
+    with pytest.raises(IdentityError, match=r"part.*host name"):
         make_certificate(name, SIGNING_KEY, KEY, EXPIRES)
 
 
 def test_a_certificate_is_not_anothers() -> None:
-    with pytest.raises(IdentityError, match="the certificate of 'clinic-b' is for 'clinic-a'"):
+    with pytest.raises(IdentityError, match=r"certificate.*'clinic-b'.*for 'clinic-a'"):
         parse_certificate(good(), "clinic-b")
 
 
@@ -175,7 +175,7 @@ def test_no_bit_of_it_can_change() -> None:
         for bit in range(8):
             changed = bytearray(whole)
             changed[position] ^= 1 << bit
-            with pytest.raises(IdentityError, match="the certificate of 'clinic-a'"):
+            with pytest.raises(IdentityError, match="certificate of 'clinic-a'"):
                 parse_certificate(base64.b64encode(changed).decode(), "clinic-a")
 
 
@@ -240,7 +240,7 @@ FORGED: dict[str, Callable[[], str]] = {
 def test_whatever_is_not_of_the_one_form_is_refused(case: str) -> None:
     with pytest.raises(
         IdentityError,
-        match="the certificate of 'clinic-a' was changed",
+        match=r"certificate.*'clinic-a' was changed",
     ):
         parse_certificate(FORGED[case](), "clinic-a")
 

@@ -227,9 +227,7 @@ def test_what_a_tls_library_cannot_read_is_refused_before_a_server_stumbles_over
     named = x509.Name([*subject("clinic-a"), x509.NameAttribute(NameOID.EMAIL_ADDRESS, "a@b.c")])
     whole = base64.b64decode(issued(subject=named))
     assert whole.count(b"\x16\x05a@b.c") == 1
-    with pytest.raises(
-        IdentityError, match="is issued by 'CN=Clinic CA', but OpenSSL cannot read it"
-    ):
+    with pytest.raises(IdentityError, match=r"'CN=Clinic CA'.*OpenSSL cannot"):
         parse_certificate(
             base64.b64encode(whole.replace(b"\x16\x05a@b.c", b"\x17\x05a@b.c")).decode(), "clinic-a"
         )
@@ -238,7 +236,7 @@ def test_what_a_tls_library_cannot_read_is_refused_before_a_server_stumbles_over
 
 def test_an_issuer_cannot_write_on_the_terminal() -> None:
     rude = Issuer("\x1b[31mx")
-    with pytest.raises(IdentityError, match=r"is issued by 'CN=\\x1b\[31mx") as caught:
+    with pytest.raises(IdentityError, match=r"issued by 'CN=\\x1b\[31mx") as caught:
         parse_certificate(text(rude.issue(A.request(), extensions=[])), "clinic-a")
     assert "\x1b" not in str(caught.value)
 
@@ -257,7 +255,7 @@ def test_it_is_valid_in_its_first_and_its_last_second_and_not_outside() -> None:
         found.check_valid(valid)
     with pytest.raises(IdentityError, match="'clinic-a' expired on"):
         found.check_valid(NOW + timedelta(seconds=91))
-    with pytest.raises(IdentityError, match="'clinic-a' is not valid before"):
+    with pytest.raises(IdentityError, match=r"'clinic-a'.*valid before"):
         found.check_valid(NOW - timedelta(microseconds=1))
 
 
@@ -407,9 +405,9 @@ def test_the_authority_of_a_plan_cannot_be_changed_unnoticed_nor_left_out() -> N
     line = f'authority = "{CA.text}"\n'
     assert line in sealed
     for instead in ("", f'authority = "{Issuer(key=CA.key).text}"\n'):
-        with pytest.raises(PlanError, match="was changed after it was made"):
+        with pytest.raises(PlanError, match="was changed after"):
             Plan.from_toml(sealed.replace(line, instead))
-    with pytest.raises(PlanError, match="'sums' was not issued by the plan's authority"):
+    with pytest.raises(PlanError, match=r"'sums'.*not issued"):
         Plan.from_toml(sealed.replace(line, f'authority = "{Issuer().text}"\n'))
 
 
@@ -420,9 +418,7 @@ def test_a_plan_whose_authority_has_expired_can_be_read_and_not_run() -> None:
     old.check_networked(ends)
     with pytest.raises(
         PlanError,
-        match=(
-            r"the plan's authority 'CN=Clinic CA' is valid only from .* `fastlloyd plan renew PLAN --authority FILE`"
-        ),
+        match=(r"valid only.*--authority FILE"),
     ):
         old.check_networked(ends + timedelta(seconds=1))
 
@@ -432,9 +428,9 @@ def test_a_renewed_plan_keeps_its_authority_or_takes_a_new_one_and_refuses_stran
     assert renew(before, run_id=bytes(16)).authority == CA.text
     assert renew(before, run_id=bytes(16), authority=again.text).authority == again.text
     assert renew(plan(everyone(), None), run_id=bytes(16), authority=CA.text).authority == CA.text
-    with pytest.raises(PlanError, match="'clinic-b' was not issued by the plan's authority"):
+    with pytest.raises(PlanError, match=r"'clinic-b'.*not issued"):
         renew(before, run_id=bytes(16), members=[B.public])
-    with pytest.raises(PlanError, match="'clinic-a' was not issued by the plan's authority"):
+    with pytest.raises(PlanError, match=r"'clinic-a'.*not issued"):
         msgspec.structs.replace(before, clients=(A.public.client(400), *before.clients[1:]))
 
 

@@ -157,7 +157,7 @@ def test_a_wrong_or_missing_passphrase_is_a_sentence_that_does_not_repeat_it(
 ) -> None:
     path = protected(tmp_path)
     with pytest.raises(
-        IdentityError, match=r"the passphrase of .*clinic-a.identity.toml is wrong; try again"
+        IdentityError, match=r"passphrase.*clinic-a.identity.toml is wrong"
     ) as caught:
         PrivateIdentity.load(path, ask_passphrase=lambda: "my other passphrase")
     assert "my other" not in str(caught.value)
@@ -169,9 +169,7 @@ def test_a_wrong_or_missing_passphrase_is_a_sentence_that_does_not_repeat_it(
 def test_a_passphrase_that_keeps_nobody_out_is_refused_unquoted_and_nothing_is_written(
     tmp_path: Path, passphrase: str
 ) -> None:
-    with pytest.raises(
-        IdentityError, match=f"the passphrase has {len(passphrase)} characters"
-    ) as caught:
+    with pytest.raises(IdentityError, match=f"has {len(passphrase)} characters") as caught:
         saved(tmp_path, passphrase=passphrase)
     assert not passphrase or passphrase not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -209,15 +207,13 @@ def test_a_public_file_in_the_place_of_the_private_one_is_called_what_it_is_whoe
     path.write_text(A.public.to_toml())
     for mode in (0o600, 0o644):
         path.chmod(mode)
-        with pytest.raises(IdentityError, match="is a public file, which has no keys"):
+        with pytest.raises(IdentityError, match=r"public.*no keys"):
             PrivateIdentity.load(path)
 
 
 def test_an_expired_identity_is_refused_before_the_passphrase_is_asked_for(tmp_path: Path) -> None:
     for path in (saved(tmp_path), protected(tmp_path)):
-        with pytest.raises(
-            IdentityError, match=f"the certificate of 'clinic-a' expired on {A.public.expires}"
-        ):
+        with pytest.raises(IdentityError, match=f"'clinic-a' expired.*{A.public.expires}"):
             PrivateIdentity.load(path, now=LATER)
 
 
@@ -271,9 +267,7 @@ def test_a_private_file_that_does_not_fit_together_is_refused_however_it_is_seal
 ) -> None:
     path = saved(tmp_path)
     path.write_text(reseal(path.read_text(), DAMAGED[case]))
-    with pytest.raises(
-        IdentityError, match=r"identity\.toml is damaged or was changed; bring back your copy"
-    ) as caught:
+    with pytest.raises(IdentityError, match="changed; bring back") as caught:
         PrivateIdentity.load(path)
     assert not any(secret in str(caught.value) for secret in secrets_of(A))
 
@@ -283,7 +277,7 @@ def test_a_box_that_is_none_opens_to_nothing(tmp_path: Path) -> None:
     for box in ("ab", "0" * 160, "not hex"):
         # default
         path.write_text(reseal(path.read_text(), lambda c, box=box: c.update(under_passphrase=box)))  # type: ignore[misc]
-        with pytest.raises(IdentityError, match=r"the passphrase of .* is wrong"):
+        with pytest.raises(IdentityError, match=r"passphrase.*is wrong"):
             PrivateIdentity.load(path, ask_passphrase=lambda: PASSPHRASE)
 
 
@@ -291,7 +285,7 @@ def test_a_box_that_is_none_opens_to_nothing(tmp_path: Path) -> None:
 def test_another_file_is_no_private_identity(tmp_path: Path, content: str) -> None:
     path = saved(tmp_path)
     path.write_text(content)
-    with pytest.raises(IdentityError, match="is not a private identity"):
+    with pytest.raises(IdentityError, match="not a private"):
         PrivateIdentity.load(path)
 
 
@@ -299,11 +293,11 @@ def test_private_and_public_files_are_not_taken_for_each_other(tmp_path: Path) -
     path = saved(tmp_path)
     with pytest.raises(
         IdentityError,
-        match="is a private identity, which must not leave its owner; give the public file",
+        match=r"private identity.*public file",
     ):
         PublicIdentity.load(path)
     path.write_text(A.public.to_toml())
-    with pytest.raises(IdentityError, match="is a public file, which has no keys"):
+    with pytest.raises(IdentityError, match=r"public.*no keys"):
         PrivateIdentity.load(path)
 
 
@@ -328,9 +322,7 @@ def test_two_identities_have_nothing_in_common() -> None:
     "name", ["", "a b", "../x", "a..b", "a.", "x" * 65, "x" * 64, "-a", "\u00e4"]
 )
 def test_a_name_that_cannot_be_is_refused(name: str) -> None:
-    with pytest.raises(
-        IdentityError, match=r"name '.*' (is not usable|cannot be part of a host name)"
-    ):
+    with pytest.raises(IdentityError, match=r"name '.*(usable|host name)"):
         PrivateIdentity.make(name, TODAY + timedelta(days=2))  # TODAY may be yesterday by now
 
 
@@ -338,7 +330,7 @@ def test_a_name_that_cannot_be_is_refused(name: str) -> None:
     "expires", [TODAY - timedelta(days=2), TODAY + timedelta(days=MAX_DAYS + 2), date(9999, 12, 31)]
 )
 def test_a_last_day_that_cannot_be_is_refused(expires: date) -> None:
-    with pytest.raises(IdentityError, match="expected a day from today on"):
+    with pytest.raises(IdentityError, match="day from today"):
         PrivateIdentity.make("a", expires)
 
 
@@ -427,9 +419,7 @@ def test_a_certificate_made_under_anothers_signing_key_is_noticed() -> None:
         changed = reseal(
             A.public.to_toml(), with_public(certificate=certificate, signature=signature)
         )
-        with pytest.raises(
-            IdentityError, match="'clinic-a' did not sign this: the signature is another's"
-        ):
+        with pytest.raises(IdentityError, match=r"'clinic-a'.*another's"):
             PublicIdentity.from_toml(changed, "a")
 
 

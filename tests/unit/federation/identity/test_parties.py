@@ -115,11 +115,9 @@ def test_a_plan_without_some_of_it_is_valid_for_simulations_and_says_what_a_netw
 def test_a_certificate_that_is_not_valid_now_stops_a_run_and_nothing_else() -> None:
     plan, late = networked(), NOW + timedelta(days=102)
     assert Plan.from_toml(plan.to_toml()) == plan
-    with pytest.raises(
-        PlanError, match=f"of 'sums' expired on {EXPIRES}, and by this machine's clock .*plan renew"
-    ):
+    with pytest.raises(PlanError, match=f"'sums' expired.*{EXPIRES}.*plan renew"):
         plan.check_networked(late)
-    with pytest.raises(PlanError, match=r"is not valid before .* clock it is .*; check the clock$"):
+    with pytest.raises(PlanError, match=r"valid before.*check.*clock$"):
         plan.check_networked(NOW - timedelta(days=3))
 
 
@@ -228,13 +226,13 @@ def test_nobody_has_the_keys_of_another_under_a_name_of_their_own() -> None:
     twin = make_certificate("clinic-b", signing, key, EXPIRES)
     with pytest.raises(
         PlanError,
-        match=("'clinic-a' and 'clinic-b' have the same"),
+        match=(r"'clinic-a'.*'clinic-b' have the"),
     ):
         changed(clients=with_client(1, certificate=twin))
     same_signing = make_certificate(
         "sums", identity("clinic-c").signing.public, _key("sums"), EXPIRES
     )
-    with pytest.raises(PlanError, match="'sums' and 'clinic-c' have the same key"):
+    with pytest.raises(PlanError, match=r"'sums'.*'clinic-c'.*same key"):
         changed(server=with_server(certificate=same_signing))
 
 
@@ -275,7 +273,7 @@ def test_an_address_is_a_host_and_a_port(address: str) -> None:
      "x" * 300 + ":1"],
 )  # fmt: skip
 def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(PlanError, match=r"is not HOST:PORT, such as sums.example.org:8443"):
+    with pytest.raises(PlanError, match="not HOST:PORT"):
         check_address(address)
 
 

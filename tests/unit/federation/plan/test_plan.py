@@ -242,13 +242,13 @@ def test_the_last_record_a_32_bit_ring_holds_is_accepted_and_one_more_is_refused
 
     with pytest.raises(
         OverflowRisk,
-        match=r"pass ring_bits=64, or use \d+ fractional bits.*, or cap n_records at \d+",
+        match=r"ring_bits=64.*\d+ fractional.*cap n_records",
     ) as caught:
         plan(10**6)
     cap = int(re.findall(r"cap n_records at (\d+)", str(caught.value))[0])
     assert 10_000 < cap < 2**15
     check_accepted(plan(cap))
-    with pytest.raises(OverflowRisk, match=f"cap n_records at {cap} instead of {cap + 1}"):
+    with pytest.raises(OverflowRisk, match=f"n_records at {cap}.*{cap + 1}"):
         plan(cap + 1)
     fewer = int(re.findall(r"use (\d+) fractional bits", str(caught.value))[0])
     check_accepted(
@@ -315,7 +315,7 @@ def test_w26_counts_travel_unscaled_so_that_48842_records_fit_a_32_bit_ring() ->
     assert (plan.mechanism.count_bits, load.counts.bound) == (0, 1)
     # counts scaled as sums are, by 2**16, would not have fitted; nor do sums on that grid
     assert dataclasses.replace(load, counts=load.counts._replace(bound=2**16)).required_bits > 32
-    with pytest.raises(OverflowRisk, match="need a ring of 34 bits"):
+    with pytest.raises(OverflowRisk, match="ring of 34"):
         design(q=16, **public)
 
 
@@ -413,7 +413,7 @@ def test_the_slack_is_its_formula_rounded_up(epsilon: float, K: int, h: int) -> 
 def test_a_slack_without_meaning_is_infinite_and_such_a_plan_is_refused() -> None:
     assert aliasing_slack(100.0, 10, 2) == aliasing_slack(1e12, 1, 1) == math.inf
     for epsilon in (70.0, 1e3, 1e12):
-        with pytest.raises(BudgetError, match="use a smaller epsilon or server-noise"):
+        with pytest.raises(BudgetError, match=r"smaller epsilon.*server-noise"):
             design(epsilon=epsilon)
         assert design(epsilon=epsilon, trust=SERVER_NOISE).mechanism.epsilon == epsilon
 
@@ -448,7 +448,7 @@ def test_a_plan_file_is_read_back_as_the_same_plan(algorithm: Algorithm, trust: 
     if algorithm is SULLOYD and trust is CLIENT_NOISE:
         with pytest.raises(
             PlanError,
-            match="sulloyd uses Laplace noise, which cannot be added in shares; use server-noise",
+            match=r"sulloyd.*Laplace noise.*server-noise",
         ):
             design(algorithm, trust=trust)
         return
@@ -521,7 +521,7 @@ def test_a_tampered_plan_with_a_valid_seal_is_refused_and_the_field_named(
 
 def test_a_repeated_signing_key_is_refused() -> None:
     clients = tuple(msgspec.structs.replace(c, signing_key="ab" * 32) for c in hospitals(2))
-    with pytest.raises(PlanError, match="two clients have the signing_key"):
+    with pytest.raises(PlanError, match=r"two clients.*signing_key"):
         design(clients=clients)
     distinct = tuple(
         msgspec.structs.replace(c, signing_key=f"{i}" * 64) for i, c in enumerate(hospitals(2))
@@ -533,22 +533,22 @@ def test_a_ring_too_narrow_for_the_caps_is_refused_in_a_file_too() -> None:
     text = design(cap=10**6).to_toml()
     with pytest.raises(
         PlanError,
-        match=r"^plan\.toml: the sums of this plan need a ring of \d+ bits, but ring_bits is 32",
+        match=r"^plan\.toml.*ring_bits is 32",
     ):
         Plan.from_toml(reseal(text, setting("ring_bits", value=32)))
 
 
 def test_switching_a_file_between_trust_modes_never_weakens_it_silently() -> None:
     shared, central = design(), design(trust=SERVER_NOISE)
-    with pytest.raises(PlanError, match="max_colluding is for client-noise"):
+    with pytest.raises(PlanError, match=r"max_colluding.*client-noise"):
         Plan.from_toml(reseal(shared.to_toml(), setting("trust", value="server-noise")))
-    with pytest.raises(PlanError, match="max_colluding is 0; expected at least 1"):
+    with pytest.raises(PlanError, match="max_colluding is 0;"):
         Plan.from_toml(reseal(central.to_toml(), setting("trust", value="client-noise")))
 
     def both(content: dict[str, Any]) -> None:
         content |= {"trust": "client-noise", "max_colluding": 1}
 
-    with pytest.raises(PlanError, match=r"delta_slack is 0\.0, too small"):
+    with pytest.raises(PlanError, match=r"delta_slack.*0\.0, too small"):
         Plan.from_toml(reseal(central.to_toml(), both))
 
 
@@ -605,9 +605,7 @@ def test_caps_may_leave_room_and_a_client_may_hold_nothing() -> None:
     plan = design(clients=(*hospitals(2), Client(name="empty", max_records=0)), n_records=5000)
     assert plan.mechanism.n_records == 5000
     assert plan.client("empty").max_records == 0
-    with pytest.raises(
-        PlanError, match="no client 'absent'; its clients are hospital-0, hospital-1, empty"
-    ):
+    with pytest.raises(PlanError, match=r"'absent'.*hospital-0, hospital-1, empty"):
         plan.client("absent")
 
 

@@ -99,11 +99,9 @@ def test_who_is_left_out_is_gone_and_the_others_shares_of_the_noise_make_up_for_
 
 
 def test_what_is_left_must_still_give_the_guarantee() -> None:
-    with pytest.raises(
-        PlanError, match=r"^the plan has 1 client; 0 may be absent .* no share of noise is left"
-    ):
+    with pytest.raises(PlanError, match=r"1 client;.*no share"):
         renew(OLD, run_id=NEXT, leave_out=["a", "b", "c"])
-    with pytest.raises(PlanError, match="the plan names 0 clients"):
+    with pytest.raises(PlanError, match="names 0 clients"):
         renew(OLD, run_id=NEXT, leave_out=NAMES)
     with pytest.raises(
         PlanError, match=r"^the plan has 2 clients; 1 may be absent .* and 1 may pool what they see"
@@ -129,18 +127,16 @@ def test_names_that_are_not_in_the_plan_or_there_twice_are_refused() -> None:
     stranger = PrivateIdentity.make("e", EXPIRES).public
     with pytest.raises(
         PlanError,
-        match=r"member 'e' is unknown.*a further client changes the mechanism: use `plan new`",
+        match=r"'e'.*`plan new`",
     ):
         renew(OLD, run_id=NEXT, members=[stranger])
-    with pytest.raises(
-        PlanError, match="client 'e' is unknown; the known names are 'a', 'b', 'c', 'd'"
-    ):
+    with pytest.raises(PlanError, match=r"client 'e'.*unknown"):
         renew(OLD, run_id=NEXT, leave_out=["e"])
-    with pytest.raises(PlanError, match="client 'a' is unknown"):
+    with pytest.raises(PlanError, match=r"client 'a'.*unknown"):
         renew(OLD, run_id=NEXT, leave_out=["a", "a"])
-    with pytest.raises(PlanError, match="there are two public files of 'a'"):
+    with pytest.raises(PlanError, match=r"two public.*'a'"):
         renew(OLD, run_id=NEXT, members=[PUBLIC["a"], PUBLIC["a"]])
-    with pytest.raises(PlanError, match="'a' is both to be left out and to take part"):
+    with pytest.raises(PlanError, match="'a' is both"):
         renew(OLD, run_id=NEXT, members=[PUBLIC["a"]], leave_out=["a"])
 
 
@@ -182,7 +178,7 @@ def test_the_host_stays_unless_another_is_named_or_none_and_must_be_a_client() -
 
 
 def test_masks_with_which_there_would_be_more_shares_need_a_new_plan() -> None:
-    with pytest.raises(PlanError, match="plan new --masks pairwise"):
+    with pytest.raises(PlanError, match="new --masks pairwise"):
         renew(plan(masks=Masks.GROUP, max_dropouts=1), run_id=NEXT, masks=Masks.PAIRWISE)
     fewer = renew(plan(masks=Masks.PAIRWISE, max_dropouts=1), run_id=NEXT, masks=Masks.GROUP)
     assert fewer.n_shares == 2

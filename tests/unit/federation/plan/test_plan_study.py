@@ -58,7 +58,7 @@ def test_a_renewed_plan_is_for_the_same_study() -> None:
 )
 def test_text_that_does_not_print_as_it_is_is_refused(text: str) -> None:
     for field in ("name", "purpose", "controller", "contact"):
-        with pytest.raises(PlanError, match=f"{field} of the study is"):
+        with pytest.raises(PlanError, match=f"{field} of the study"):
             Study(**{field: text})
     assert Study(name="x" * MAX_TEXT_LENGTH).texts == {"name": "x" * MAX_TEXT_LENGTH}
 

@@ -96,7 +96,7 @@ def make_client(
 
 def test_a_client_that_is_not_in_the_plan_is_refused() -> None:
     records = LocalRecords(PLAN.mechanism.domain, FEDERATION.X["c0"])
-    with pytest.raises(PlanError, match="no client 'zoe'; its clients are c0, c1, c2, c3"):
+    with pytest.raises(PlanError, match=r"'zoe'.*clients are c0"):
         ClientSession(
             PLAN,
             "zoe",
@@ -108,16 +108,16 @@ def test_a_client_that_is_not_in_the_plan_is_refused() -> None:
 
 
 def test_an_identity_that_is_not_the_plans_is_refused() -> None:
-    with pytest.raises(PlanError, match="not the signing_key that the plan lists for client 'c1'"):
+    with pytest.raises(PlanError, match=r"not the.*client 'c1'"):
         make_client(identity=identity("c0"))
 
 
 def test_a_plan_in_which_somebody_has_no_signing_key_is_refused() -> None:
     clients = (*PLAN.clients[:3], Client(name="c3", max_records=CAP))
     federation = replace(FEDERATION, plan=msgspec.structs.replace(PLAN, clients=clients))
-    with pytest.raises(PlanError, match="client 'c3' has no signing_key"):
+    with pytest.raises(PlanError, match=r"'c3'.*no signing_key"):
         make_client(federation)
-    with pytest.raises(PlanError, match="client 'c3' has no signing_key"):
+    with pytest.raises(PlanError, match=r"'c3'.*no signing_key"):
         federation.server()
 
 
@@ -140,7 +140,7 @@ def test_more_records_than_the_cap_are_refused_without_saying_how_many() -> None
     ids=["float", "int16", "wide", "flat"],
 )
 def test_records_that_are_no_grid_points_are_refused(X: Any) -> None:
-    with pytest.raises(DataError, match="not an int32 or int64 array with 2 columns"):
+    with pytest.raises(DataError, match=r"int32.*int64.*2 columns"):
         make_client(X=X)
 
 
@@ -323,7 +323,7 @@ def test_an_abort_ends_the_run_with_the_servers_reason() -> None:
     assert client.outcome.reason == reason
     with pytest.raises(
         RemoteProtocolError,
-        match="Broadcast came after the run had ended: the server ended the run: power cut",
+        match=r"Broadcast.*ended.*power cut",
     ):
         client.receive(broadcast(2))
 
@@ -354,7 +354,7 @@ def test_an_error_that_is_not_ours_is_not_quoted_where_it_is_made_durable() -> N
     client.start()
     client.receive(OTHER[0])
     client.receive(OTHER[1])
-    with pytest.raises(ValueError, match="is the value of a record"):
+    with pytest.raises(ValueError, match=r"value.*a record"):
         client.receive(OTHER[2])
     assert client.ending()[0] == Record(Abort("an unexpected ValueError"))
 

@@ -301,7 +301,7 @@ def test_w13_in_the_last_round_the_confirmations_show_it(masks: Masks) -> None:
     assert client.state is ClientState.CONFIRMING  # one wrong sum opens; nothing is kept of it
     with pytest.raises(
         RemoteProtocolError,
-        match="client 'c0' ended the run",
+        match="'c0' ended the",
     ):
         client.receive(inbox[6])
 
@@ -434,7 +434,7 @@ def test_w15_missing_client_detected() -> None:
             ring.from_bytes(upload.payload, plan.n_words(plan.mechanism.rounds[0])),
         )
         silent = msgspec.structs.replace(broadcast, payload=ring.to_bytes(less))
-        with pytest.raises(RemoteProtocolError, match="the sum of round 1 does not open"):
+        with pytest.raises(RemoteProtocolError, match=r"sum.*1 does not"):
             client_after(federation, "c1", [*inbox[:3], silent])
         said = among(plan.names, silent, {missing: None})
         assert client_after(federation, "c1", [*inbox[:3], said]).state is ClientState.AGGREGATING
@@ -464,12 +464,12 @@ def test_w16_messages_of_another_round_do_not_pass_for_this_one(masks: Masks) ->
     assert isinstance(first, Broadcast)
     again = msgspec.structs.replace(first, round=2)
     client = client_after(federation, "c1", inbox[:4])
-    with pytest.raises(RemoteProtocolError, match="names an upload that"):
+    with pytest.raises(RemoteProtocolError, match="names an upload"):
         client.receive(again)
     # not even to a client that is not in it
     (upload,) = (u for u in client_after(federation, "c1", inbox[:4]).resend())
     nonce = upload.message.nonce  # type: ignore[union-attr]  # a Send of an Upload
-    with pytest.raises(RemoteProtocolError, match="the sum of round 2 does not open"):
+    with pytest.raises(RemoteProtocolError, match=r"sum.*2 does not"):
         client_after(federation, "c1", inbox[:4]).receive(
             among(federation.plan.names, again, {"c1": nonce})
         )
@@ -594,9 +594,7 @@ def test_a_server_cannot_pass_another_sum_for_that_of_the_loss() -> None:
     words = plan.ring.from_bytes(broadcast.payload, 2).copy()
     words[0] += np.uint64(2**40)
     client = client_after(federation, "c0", before)
-    with pytest.raises(
-        RemoteProtocolError, match="larger than its clients' caps and the noise allow"
-    ):
+    with pytest.raises(RemoteProtocolError, match=r"larger.*clients' caps"):
         client.receive(msgspec.structs.replace(broadcast, payload=plan.ring.to_bytes(words)))
 
 
@@ -612,9 +610,7 @@ def test_a_server_takes_one_upload_for_the_loss_and_none_before_its_turn() -> No
         if isinstance(message, Upload) and sender == "c1":
             sent.append((sender, message))
             if message.round == 1:
-                with pytest.raises(
-                    RemoteProtocolError, match=f"round {T + 1}, which is not open yet"
-                ):
+                with pytest.raises(RemoteProtocolError, match=f"round {T + 1},.*open yet"):
                     server.receive("c1", late)
             if message.round == T + 1:
                 other = msgspec.structs.replace(message, nonce=bytes(8))

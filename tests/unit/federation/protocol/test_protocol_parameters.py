@@ -392,7 +392,7 @@ def test_a_proposal_without_its_sum_and_a_sum_that_goes_on_without_its_proposal_
         with pytest.raises(LocalProtocolError, match=match):
             table.restored("c0")
     table.recorded["c2"] = [*table.recorded["c2"], records[at]]
-    with pytest.raises(LocalProtocolError, match=r"Proposal, .* is finished does not accept"):
+    with pytest.raises(LocalProtocolError, match=r"Proposal,.*finished.*not accept"):
         table.restored("c2")
 
 
@@ -553,7 +553,7 @@ def test_parameters_that_are_signed_and_made_elsewhere_do_not_open(masks: Masks)
     table.until(Parameters, 3, "c2")
     earlier = next(m for m in table.recorded["c2"] if isinstance(m, Parameters))
     assert len(earlier.box) != LIMITS.box_bytes[3]  # and of another length than all of round 3
-    with pytest.raises(RemoteProtocolError, match="the parameters for round 3 have"):
+    with pytest.raises(RemoteProtocolError, match=r"parameters.*round 3 have"):
         decode(encode(msgspec.structs.replace(earlier, round=3)), LIMITS)
 
 
@@ -643,9 +643,7 @@ def test_a_server_relays_no_parameters_that_their_sender_did_not_sign(masks: Mas
         ("c0", changed(proposal, salt=bytes(16))),
         ("c0", changed(proposal, box=flipped(proposal.box))),
     ]:
-        with pytest.raises(
-            RemoteProtocolError, match=f"parameters for round 2 are not signed by .*'{sender}'"
-        ):
+        with pytest.raises(RemoteProtocolError, match=f"round 2.*not signed.*'{sender}'"):
             table.server.receive(sender, lie)
         assert table.server.state.value == "settling"
     assert table.server.receive("c1", proposal) == []  # nobody asked it: not even looked at
@@ -703,11 +701,11 @@ def test_a_server_takes_parameters_for_the_open_round_only(masks: Masks) -> None
         lie = Proposal(number, bytes(16), bytes(LIMITS.box_bytes[number]), bytes(64))
         with pytest.raises(
             RemoteProtocolError,
-            match=f"client 'c1' sent parameters for round {number}, which are not expected",
+            match=f"'c1' sent parameters.*{number},",
         ):
             table.server.receive("c1", lie)
     assert table.server.awaited == ("c0",)
-    with pytest.raises(RemoteProtocolError, match="an upload for round 3, which is not open yet"):
+    with pytest.raises(RemoteProtocolError, match=r"upload.*3,.*open yet"):
         table.server.receive("c1", Upload(3, bytes(8), bytes(LIMITS.payload_bytes[2])))
     table.act(SERVER, table.server.receive("c0", proposal))
     table.run()

@@ -139,25 +139,25 @@ def test_a_run_is_taken_up_as_the_client_it_was_begun_as_only(world: World) -> N
     world.open("c0", world.parties["c0"].open_store())
     store = world.parties["c0"].store
     assert store is not None
-    with pytest.raises(StateError, match="was begun as client 'c0', not as 'c1'"):
+    with pytest.raises(StateError, match=r"begun as.*'c0'.*'c1'"):
         reservation(store, PLAN, "c1", dataset=DATASET, records=world.records_of("c0", store))
 
 
 def test_a_store_of_somebody_else_is_refused(world: World) -> None:
     store = world.parties["c0"].open_store()
-    with pytest.raises(StateError, match="belongs to the signing key"):
+    with pytest.raises(StateError, match=r"belongs.*signing key"):
         world.open("c1", store)
-    with pytest.raises(StateError, match="is the store of a server"):
+    with pytest.raises(StateError, match="a server; expected"):
         world.open("c1", world.parties[SERVER].open_store())
 
 
 def test_what_would_be_refused_reserves_nothing(world: World) -> None:
     store = world.parties["c0"].open_store()
     store.append([LimitSet(dataset=DATASET.name, epsilon=0.5, delta=1e-6)])
-    with pytest.raises(BudgetError, match=r"has the limit epsilon 0\.5"):
+    with pytest.raises(BudgetError, match=r"limit epsilon 0\.5"):
         world.open("c0", store)
     many = LocalRecords(world.plan.mechanism.domain, np.zeros((41, 2), dtype=np.int64))
-    with pytest.raises(DataError, match="more records than its cap"):
+    with pytest.raises(DataError, match=r"'c0'.*records.*its cap"):
         world.open("c0", store, dataset=DataSet(name="others"), records=many)
     assert store.position.length == 1
     assert store.history.runs == {}
@@ -174,7 +174,7 @@ def test_a_limit_of_the_store_for_those_of_whom_each_record_is_one_holds_the_run
             )
         ]
     )
-    with pytest.raises(BudgetError, match="this run does not protect every patient as a whole"):
+    with pytest.raises(BudgetError, match="does not protect"):
         check_may_join(store, world.plan, "c0", dataset=DATASET)
     of_patients = msgspec.structs.replace(DATASET, rows_are="patient")
     assert check_may_join(store, world.plan, "c0", dataset=of_patients) is None
@@ -185,7 +185,7 @@ def test_known_records_are_refused_under_another_name(world: World) -> None:
     store = world.parties["c0"].store
     assert store is not None
     other = make_plan(3, run_id=bytes(16))
-    with pytest.raises(BudgetError, match="used under the data set name 'patients' before"):
+    with pytest.raises(BudgetError, match=r"used.*'patients' before"):
         reservation(
             store,
             other,
@@ -302,9 +302,7 @@ def test_a_run_that_ends_early_releases_what_was_never_charged(
     if number == 0:
         assert client.may_begin_again
         return
-    with pytest.raises(
-        StateError, match=r"has ended for this client \(nothing came from the server in time"
-    ):
+    with pytest.raises(StateError, match=r"\(nothing came from"):
         reopened(world, "c1")
 
 
@@ -323,7 +321,7 @@ def test_what_the_server_does_wrong_ends_the_run_durably(world: World) -> None:
         (2,),
     )
     assert store.messages(RUN) == []
-    with pytest.raises(RemoteProtocolError, match="after the run had ended"):
+    with pytest.raises(RemoteProtocolError, match="run had ended"):
         client.receive(broadcast)
 
 
@@ -346,7 +344,7 @@ def test_an_error_of_this_machine_ends_the_process_and_not_the_run(either_world:
     world.parties["c1"].party = client
     world._hang_up("c1")
     world.connect("c1")
-    with pytest.raises(FastLloydError, match="the random source failed"):
+    with pytest.raises(FastLloydError, match="random source failed"):
         world.run()
     assert client.position == before
     mortal = world.parties["c1"]
@@ -427,7 +425,7 @@ def test_a_client_that_finished_finds_its_result_again_until_it_concludes(world:
     position = again.position
     again.conclude()
     assert again.position == position
-    with pytest.raises(StateError, match=r"has ended for this client \(it finished\)"):
+    with pytest.raises(StateError, match=r"client \(it finished\)"):
         reopened(world, "c1")
 
 
@@ -520,7 +518,7 @@ def test_a_client_that_dies_when_it_takes_a_sum_opens_no_other_set_of_that_round
         client.receive(second)
         assert watch.tried["c1", 1] == {encode(second)}
         return
-    with pytest.raises(RemoteProtocolError, match="neither the broadcast of"):
+    with pytest.raises(RemoteProtocolError, match="neither the broadcast"):
         client.receive(second)
     assert watch.tried["c1", 1] == {encode(first)}
 
@@ -545,11 +543,9 @@ def test_a_sum_that_was_recorded_and_cannot_be_opened_ends_the_run_for_good(worl
         tuple(range(2, N + 1)),
     )
     assert store.messages(RUN) == []
-    with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
+    with pytest.raises(RemoteProtocolError, match="run had ended"):
         client.receive(first)
-    with pytest.raises(
-        StateError, match=r"has ended for this client \(the sum of round 1 does not open"
-    ):
+    with pytest.raises(StateError, match=r"has ended.*not open"):
         reopened(world, "c1")
 
 
@@ -572,10 +568,10 @@ def test_an_old_copy_of_the_store_is_refused_once_the_server_remembers_more(
         assert remembered.length > store.position.length
         with pytest.raises(
             StateError,
-            match=r"is an old copy: it has \d+ event",
+            match=r"it has \d+",
         ):
             client.attached(remembered)
-        with pytest.raises(StateError, match=r"events differ from the 1 "):
+        with pytest.raises(StateError, match=r"events differ.*the 1 "):
             client.attached(LogPosition(1, bytes(32)))
         client.attached(LogPosition(0, bytes(32)))
         client.attached(LogPosition(1, store.head_at(1)))

@@ -111,7 +111,7 @@ def test_a_run_that_was_entered_and_never_begun_is_given_up_by_its_store(
 ) -> None:
     ledger.enter(DATASET, store, reservation(), RUN)
     assert account(ledger.history(), "patients").n_open == 1
-    with pytest.raises(StateError, match="with another plan, name"):
+    with pytest.raises(StateError, match="another plan, name"):
         ledger.enter(DataSet(name="others"), store, reservation(dataset="others"), RUN)
     ledger.enter(DATASET, store, reservation(), RUN)  # the same command again
     assert ledger.release_unbegun(store, RUN)
@@ -181,16 +181,16 @@ def test_a_limit_of_the_ledger_holds_for_a_client_and_one_of_its_store_too(
         opened.append([LimitSet(dataset="patients", epsilon=2.5, delta=PLAN.mechanism.delta)])
     with ledger.charged(DATASET, cost, by="fit", digest=bytes(32)) as charge:
         charge.drawing(N - 1)
-    with pytest.raises(BudgetError, match=r"has the limit epsilon 2\.5"):
+    with pytest.raises(BudgetError, match=r"limit epsilon 2\.5"):
         ledger.enter(DATASET, store, reservation(), RUN)
-    with pytest.raises(BudgetError, match=r"has the limit epsilon 2\.5"):
+    with pytest.raises(BudgetError, match=r"limit epsilon 2\.5"):
         ledger.rehearse(DATASET, store, OWNER, cost, RUN)
     assert (
         account(ledger.history(), "patients").spent
         == account(ledger.history(), "patients").first_run
     )
     store.append([LimitSet(dataset="patients", epsilon=0.5, delta=PLAN.mechanism.delta)])
-    with pytest.raises(BudgetError, match=r"has the limit epsilon 0\.5"):
+    with pytest.raises(BudgetError, match=r"limit epsilon 0\.5"):
         reserve(store.history, PLAN, client="c0", dataset="patients")
 
 
@@ -202,7 +202,7 @@ def test_a_limit_for_persons_holds_for_a_client_whose_every_record_is_one(
     )
     with ledger.opened(new=True) as opened:
         opened.append([limit])
-    with pytest.raises(BudgetError, match="does not protect every patient as a whole"):
+    with pytest.raises(BudgetError, match="does not protect"):
         ledger.rehearse(DATASET, store, OWNER, plan_cost(PLAN), RUN)
     ledger.rehearse(DATASET, store, OWNER, plan_cost(PLAN, "patient"), RUN)
     ledger.enter(DataSet(name="patients", rows_are="patient"), store, _of_patients(), RUN)
@@ -231,7 +231,7 @@ def test_a_name_that_only_the_store_knows_is_none_that_the_ledger_counts(
         lambda: ledger.rehearse(mine, store, store.identity, event.cost, event.run_id),
         lambda: ledger.check_counts(mine, store.identity, event.run_id),
     ):
-        with pytest.raises(BudgetError, match=f"unknown in the ledger {ledger.path}; the known"):
+        with pytest.raises(BudgetError, match=f"unknown.*{ledger.path}; the known"):
             step()
     ledger.enter(new, store, event, event.run_id)
     assert len(ledger.history().runs) == 2
@@ -240,5 +240,5 @@ def test_a_name_that_only_the_store_knows_is_none_that_the_ledger_counts(
         ledger.check_counts(again, store.identity, event.run_id)
         ledger.enter(again, store, None, event.run_id)
     third = run_id(3)
-    with pytest.raises(BudgetError, match="'of-the-store' is not new"):
+    with pytest.raises(BudgetError, match=r"'of-the-store'.*not new"):
         ledger.enter(new, store, reserved(third, dataset="of-the-store"), third)

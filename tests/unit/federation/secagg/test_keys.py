@@ -66,7 +66,7 @@ def test_w13_a_signature_holds_for_its_message_and_signer_only() -> None:
         for bit in range(512)
     ]
     for public, wrong, message in refused:
-        with pytest.raises(RemoteProtocolError, match="a signature does not belong"):
+        with pytest.raises(RemoteProtocolError, match="signature does not"):
             verify(public, wrong, message)
 
 
@@ -85,7 +85,7 @@ def test_an_identity_is_stored_and_restored() -> None:
     assert len(key.public) == len(key.private_bytes()) == 32
     assert Identity.generate().public != key.public
     for n_bytes in (0, 31, 33):
-        with pytest.raises(LocalProtocolError, match="the private key must be exactly 32 bytes"):
+        with pytest.raises(LocalProtocolError, match="private key must"):
             Identity.from_private_bytes(bytes(n_bytes))
 
 

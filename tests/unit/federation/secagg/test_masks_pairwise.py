@@ -254,7 +254,7 @@ def test_no_upload_is_hidden_twice_under_one_context_whatever_its_nonce() -> Non
         for field, value in OTHER_FIELDS.items():
             scheme.hide(plain, CONTEXT, name, NONCES[name])
             for again, nonce in ((CONTEXT, NONCES[name]), (replace(CONTEXT), bytes([9] * 8))):
-                with pytest.raises(LocalProtocolError, match="this mask was already"):
+                with pytest.raises(LocalProtocolError, match="mask was already"):
                     scheme.hide(plain, again, name, nonce)
             scheme.hide(plain, replace(CONTEXT, **{field: value}), name, NONCES[name])
 
@@ -271,9 +271,7 @@ def test_no_upload_is_hidden_twice_under_one_context_whatever_its_nonce() -> Non
 def test_a_client_needs_a_key_with_each_of_the_others_and_with_nobody_else(
     given: Mapping[str, bytes],
 ) -> None:
-    with pytest.raises(
-        LocalProtocolError, match="client 'east' needs a key with each of the others"
-    ):
+    with pytest.raises(LocalProtocolError, match=r"'east'.*key with each"):
         PairwiseMasks(GROUP_KEY, Ring.Z64, NAMES, "east", given)
 
 

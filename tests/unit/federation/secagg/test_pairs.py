@@ -360,7 +360,7 @@ def test_a_box_of_another_deal_does_not_open() -> None:
 
 @pytest.mark.parametrize("box", [b"", BOX[:-1], BOX + b"\0", BOX[:12], bytes(1000)], ids=len)
 def test_a_box_of_another_length_is_refused(box: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"60 bytes long, not {len(box)}$"):
+    with pytest.raises(RemoteProtocolError, match=f"60 bytes.*{len(box)}$"):
         KEY.open(box, DEAL)
 
 
@@ -412,7 +412,7 @@ def test_no_refusal_shows_a_key() -> None:
 
 def test_the_plaintext_of_a_box_is_checked_to_be_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChaCha20Poly1305, "decrypt", lambda *_: bytes(31), raising=True)
-    with pytest.raises(LocalProtocolError, match="the group key must be exactly 32 bytes"):
+    with pytest.raises(LocalProtocolError, match="group key must"):
         KEY.open(BOX, DEAL)
 
 
@@ -507,7 +507,7 @@ def test_what_is_no_ml_kem_key_is_refused_without_a_word_about_its_length(wrong:
 
 @pytest.mark.parametrize("n_bytes", [0, CIPHERTEXT_BYTES - 1, CIPHERTEXT_BYTES + 1])
 def test_a_ciphertext_of_another_length_is_refused(n_bytes: int) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"1088 bytes long, not {n_bytes}$"):
+    with pytest.raises(RemoteProtocolError, match=f"1088 bytes.*{n_bytes}$"):
         BOB.decapsulate(bytes(n_bytes))
 
 
@@ -566,7 +566,7 @@ def test_run_keys_are_exactly_what_the_randomness_gave_and_are_restored() -> Non
     assert keys.encapsulation_key == restored.encapsulation_key == ml_kem.keys(secret[32:96])[0]
     assert len(keys.encapsulation_key) == ENCAPSULATION_KEY_BYTES
     for n_bytes in (0, RUN_KEYS_BYTES - 1, RUN_KEYS_BYTES + 1):
-        with pytest.raises(LocalProtocolError, match="the keys of a run must be exactly 128 bytes"):
+        with pytest.raises(LocalProtocolError, match=r"run.*exactly 128 bytes"):
             RunKeys.from_private_bytes(bytes(n_bytes))
 
 
@@ -616,7 +616,7 @@ def test_a_library_without_ml_kem_is_named_with_its_version_and_backend(
         lambda: check_run_keys(BOB.exchange_key, public, BOB.run_key),
     ):
         with pytest.raises(
-            IdentityError, match=r"ML-KEM-768.* 47\.0\.0 .*SSL.*pip install"
+            IdentityError, match=r"ML-KEM-768.*47\.0\.0.*SSL.*pip install"
         ) as refusal:
             attempt()
         assert refusal.value.__suppress_context__

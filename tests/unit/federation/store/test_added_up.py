@@ -127,7 +127,7 @@ def test_the_ledger_stays_short_to_read(ledger_of_its_own: Path) -> None:
         check_known_unit("patients", "household", "--unit", resumed(ledger))
     with ledger.opened() as store:
         store.append([LimitSet(dataset="patients", epsilon=0.5, delta=1e-6)])
-    with pytest.raises(BudgetError, match="has the limit epsilon"):
+    with pytest.raises(BudgetError, match="limit epsilon"):
         charge(ledger, "patients", COSTS[0])
 
 
@@ -154,10 +154,10 @@ def test_a_sum_that_is_not_that_of_its_runs_is_refused_by_whoever_reads_all() ->
         msgspec.structs.replace(event, others=()),
     ]
     for each in wrong:
-        with pytest.raises(StateError, match="sums in the event"):
+        with pytest.raises(StateError, match="sums in the"):
             history.followed_by([each])
     history.add(event)
-    with pytest.raises(StateError, match="part of a sum"):
+    with pytest.raises(StateError, match="of a sum"):
         history.add(HandedBack(run_id=list(history.runs)[1], numbers=(2,)))
     assert not history.due()
 

@@ -149,7 +149,7 @@ def test_whatever_does_not_fit_together_is_refused_by_name(
 def test_a_store_without_its_guards_is_refused(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TRIGGER events_UPDATE")
-    with pytest.raises(StateError, match="changed by another program"):
+    with pytest.raises(StateError, match="changed by another"):
         Store.open(path)
 
 
@@ -189,11 +189,9 @@ def test_ten_thousand_events_are_verified(tmp_path: Path) -> None:
 
 
 def test_a_store_serves_its_owner_only(path: Path) -> None:
-    with pytest.raises(
-        StateError, match="is the store of a client; expected the store of a server"
-    ):
+    with pytest.raises(StateError, match=r"client; expected.*server"):
         Store.open(path, role=Role.SERVER)
-    with pytest.raises(StateError, match="belongs to the signing key"):
+    with pytest.raises(StateError, match=r"belongs.*signing key"):
         Store.open(path, identity=bytes(32))
     Store.open(path, role=Role.CLIENT, identity=OWNER).close()
 
@@ -208,7 +206,7 @@ def test_nobody_else_may_read_any_file_of_a_store(path: Path, tmp_path: Path) ->
         assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in tmp_path.iterdir())
     path.chmod(0o640)
     for attempt in (Store.open, read):
-        with pytest.raises(StateError, match=r"open to others \(mode 640\)"):
+        with pytest.raises(StateError, match=r"others \(mode 640\)"):
             attempt(path)
 
 
@@ -263,7 +261,7 @@ def test_where_there_is_no_store_the_sentence_says_why_and_what_to_do(
 def test_a_folder_without_a_name_is_no_store(
     folder: str, attempt: Callable[[Path], object]
 ) -> None:
-    with pytest.raises(StateError, match="which is a folder; name a file in it"):
+    with pytest.raises(StateError, match="a folder; name"):
         attempt(Path(folder))
 
 
@@ -308,20 +306,18 @@ def test_other_files_are_refused_and_not_touched(
         "empty",
     ):  # before anything else is said of it: to change its mode would not help
         (tmp_path / file).chmod(0o644)
-        with pytest.raises(
-            StateError, match=r"is not a store, .*expected a store, such as clinic-a\.store"
-        ) as caught:
+        with pytest.raises(StateError, match=r"not a store,.*such.*clinic-a\.store") as caught:
             attempt(tmp_path / file)
         assert "chmod" not in str(caught.value)
     for missing in ("folder", "nothing"):
-        with pytest.raises(StateError, match="there is no store"):
+        with pytest.raises(StateError, match="is no store"):
             attempt(tmp_path / missing)
 
 
 def test_an_owner_is_a_public_key_of_32_bytes(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match="32 bytes, got 5"):
+    with pytest.raises(StateError, match="bytes, got 5"):
         Store.create(tmp_path / "x.store", role=Role.CLIENT, identity=b"short")
-    with pytest.raises(StateError, match="there is no folder"):
+    with pytest.raises(StateError, match="is no folder"):
         Store.create(tmp_path / "nowhere" / "x.store", role=Role.CLIENT, identity=OWNER)
 
 

@@ -71,7 +71,7 @@ def test_an_old_copy_beside_the_newest_head_file_is_refused(
         file.unlink(missing_ok=True)
     for file in layout.files(old)[:2]:
         file.rename(store.path.with_name(file.name))
-    with pytest.raises(StateError, match=r"it has 1 event, and clinic-a\.store-head counts 2"):
+    with pytest.raises(StateError, match=r"1 event,.*clinic-a\.store-head.*2"):
         attempt(store.path)
 
 
@@ -85,7 +85,7 @@ def test_other_events_of_the_same_number_are_refused(
     with Store.open(twin) as other:
         other.append([LimitSet(dataset="patients", epsilon=9.0, delta=1e-6)])
     head_path(twin).replace(head_path(store.path))
-    with pytest.raises(StateError, match=r"events do not match"):
+    with pytest.raises(StateError, match="events do not"):
         attempt(store.path)
 
 
@@ -97,7 +97,7 @@ def test_the_head_file_of_another_store_that_holds_nothing_is_refused(
     with new_store(tmp_path) as store, new_store(tmp_path / "other") as other:
         pass
     head_path(other.path).replace(head_path(store.path))
-    with pytest.raises(StateError, match=r"events do not match"):
+    with pytest.raises(StateError, match="events do not"):
         attempt(store.path)
 
 
@@ -180,9 +180,9 @@ def test_a_step_that_cannot_be_noted_is_not_taken_by_this_process(
         position = store.position
         with monkeypatch.context() as patch:
             patch.setattr(head_file, "_sync", fails)
-            with pytest.raises(StateError, match=r"cannot be used: .*\(EIO\)"):
+            with pytest.raises(StateError, match=r"cannot be used:.*\(EIO\)"):
                 store.append([LIMIT])
-        with pytest.raises(StateError, match=r"no further step after a failure"):
+        with pytest.raises(StateError, match="no further step"):
             store.append([LIMIT])
         assert store.position == position
     with Store.open(store.path) as store:
@@ -222,7 +222,7 @@ def test_a_store_that_is_gone_is_not_made_anew_while_its_head_file_tells_of_it(
         file.unlink(missing_ok=True)
     with pytest.raises(
         StateError,
-        match=r"there is no store .*clinic-a\.store-head says that it held 1 event; bring",
+        match=r"clinic-a\.store-head.*held 1 event",
     ):
         Store.create(store.path, role=Role.CLIENT, identity=OWNER)
     assert not store.path.exists()
@@ -238,11 +238,11 @@ def test_who_looks_for_a_store_that_is_gone_hears_what_its_head_file_tells(
         file.unlink(missing_ok=True)
     with pytest.raises(
         StateError,
-        match=r"there is no store .*clinic-a\.store-head says that it held 1 event; bring",
+        match=r"clinic-a\.store-head.*held 1 event",
     ):
         attempt(store.path)
     head_path(store.path).unlink()
-    with pytest.raises(StateError, match=r"there is no store .*: correct the path"):
+    with pytest.raises(StateError, match=r"no store.*correct.*path"):
         attempt(store.path)
 
 

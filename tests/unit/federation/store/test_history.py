@@ -146,7 +146,7 @@ def test_only_what_was_charged_whole_is_handed_back_and_once(
 @pytest.mark.parametrize("event", [WHOLE[1], _back(1)])
 def test_nothing_is_charged_whole_or_handed_back_outside_a_ledger(role: Role, event: Event) -> None:
     history = History(role).followed_by([reserved(A)] if role is Role.CLIENT else [JOINED])
-    with pytest.raises(StateError, match=f"a {type(event).__name__} belongs in a ledger"):
+    with pytest.raises(StateError, match=f"{type(event).__name__} belongs.*ledger"):
         history.add(event)
 
 

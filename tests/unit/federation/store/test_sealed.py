@@ -97,7 +97,7 @@ def test_nobody_else_may_read_the_keys(tmp_path: Path) -> None:
     keys = keys_path(store.path)
     assert stat.S_IMODE(keys.stat().st_mode) == 0o600
     keys.chmod(0o640)
-    with pytest.raises(StateError, match=r"keys is open to others \(mode 640\)"):
+    with pytest.raises(StateError, match=r"keys.*others \(mode 640\)"):
         Store.open(store.path)
     keys.chmod(0o600)
     keys.rename(tmp_path / "elsewhere")
@@ -275,7 +275,7 @@ def test_the_key_of_one_run_is_lost_and_another_goes_on(tmp_path: Path) -> None:
         begin(store, run_id(3))
     _tear(store.path)
     with Store.open(store.path) as store:
-        with pytest.raises(StateError, match="is damaged and has no key"):
+        with pytest.raises(StateError, match=r"damaged.*no key"):
             store.messages(A)
         assert store.messages(B) == [message]
         end(store, B)

@@ -51,7 +51,7 @@ def test_it_costs_its_epsilon_and_a_unit_less_noise_is_refused(
     assert m.accountant().get_delta(1.0) == pytest.approx(m.delta, rel=1e-4)
     for number, round in enumerate(m.rounds):
         less = msgspec.structs.replace(round, scale=round.scale - Fraction(1, 1 << 12))
-        with pytest.raises(PlanError, match="do not give epsilon"):
+        with pytest.raises(PlanError, match="not give epsilon"):
             msgspec.structs.replace(m, rounds=(*m.rounds[:number], less, *m.rounds[number + 1 :]))
 
 
@@ -84,10 +84,7 @@ def test_about_so_many_records_are_needed_at_epsilon_1(d: int, needed: int) -> N
     assert divide(settings(d, n_records=round(1.1 * needed))).share <= Fraction(1, 5)
     with pytest.raises(
         PlanError,
-        match=(
-            r"^n_records, the cap, is [\d,]+ records: too few to find bounds of \d+ features with"
-            r" at most a fifth"
-        ),
+        match=(r"^n_records.*too few.*a fifth"),
     ) as refused:
         divide(settings(d, n_records=round(0.9 * needed)))
     said = re.search(r"About ([\d,]+) are", str(refused.value))
@@ -113,7 +110,7 @@ def test_the_share_is_the_least_that_shows_the_bounds(
 def test_more_is_needed_for_persons_at_several_clients_and_where_records_are_replaced() -> None:
     plain = divide(settings(n_records=2000)).share
     assert divide(settings(n_records=2000, neighboring_relation=REPLACE)).share > plain
-    with pytest.raises(PlanError, match="is 2000 persons: too few"):
+    with pytest.raises(PlanError, match="2000 persons: too"):
         divide(settings(n_records=2000, persons=PERSONS))
 
 
@@ -196,7 +193,7 @@ def test_found_ends_are_within_the_outer_range_and_wide_enough_to_be_bounds() ->
 def test_settings_are_read_as_they_were_written_and_others_are_refused() -> None:
     m = designed()
     assert BoundsMechanism.from_toml(m.to_toml()) == m
-    with pytest.raises(PlanError, match="1 rounds; bounds are found in 2"):
+    with pytest.raises(PlanError, match="1 rounds; bounds"):
         msgspec.structs.replace(m, rounds=m.rounds[:1])
     with pytest.raises(PlanError, match="scaling is common"):
         msgspec.structs.replace(m, domain=msgspec.structs.replace(m.domain, scaling=Scaling.COMMON))
@@ -206,11 +203,9 @@ def test_settings_are_read_as_they_were_written_and_others_are_refused() -> None
         ).domain.fraction_bits
         == 20
     )
-    with pytest.raises(
-        PlanError, match="fraction_bits is 19; expected at least 20, to find bounds in two rounds"
-    ):
+    with pytest.raises(PlanError, match=r"fraction_bits is 19;.*20"):
         msgspec.structs.replace(m, domain=msgspec.structs.replace(m.domain, fraction_bits=19))
-    with pytest.raises(PlanError, match="1025 features; bounds can"):
+    with pytest.raises(PlanError, match="1025 features; bounds"):
         designed(1025)
 
 

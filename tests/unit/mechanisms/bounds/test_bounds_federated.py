@@ -126,10 +126,10 @@ def test_a_client_that_is_missing_leaves_the_others_with_the_same_bounds() -> No
 def test_a_server_that_adds_the_noise_is_refused_with_the_reason() -> None:
     with pytest.raises(
         PlanError,
-        match=("a plan that finds bounds needs client-noise"),
+        match=("bounds needs client-noise"),
     ):
         plan(trust=TrustMode.SERVER_NOISE)
-    with pytest.raises(PlanError, match="a plan that finds bounds needs client-noise"):
+    with pytest.raises(PlanError, match="bounds needs client-noise"):
         msgspec.structs.replace(plan(), trust=TrustMode.SERVER_NOISE, max_colluding=0)
 
 
@@ -164,7 +164,7 @@ def test_a_plan_is_read_as_it_was_written_and_says_what_it_is_for() -> None:
         "every noisy answer of the run, the bounds, and what is computed from them later"
         in statement["protected"]
     )
-    with pytest.raises(TypeError, match="this plan is for bounds"):
+    with pytest.raises(TypeError, match=r"this plan.*for bounds"):
         _ = p.clustering
 
 

@@ -199,9 +199,7 @@ def test_on_few_features_many_candidates_are_a_power() -> None:
 
 
 def test_too_many_features_are_refused_with_a_way_out() -> None:
-    with pytest.raises(
-        PlanError, match=r"1025 features.*at most 1024; use the algorithm fastlloyd"
-    ):
+    with pytest.raises(PlanError, match=r"1025 features.*algorithm fastlloyd"):
         plan_rounds(
             Settings(
                 algorithm=MOMENTLLOYD,
@@ -223,7 +221,7 @@ def test_too_many_features_are_refused_with_a_way_out() -> None:
 @pytest.mark.parametrize("name", ["n_clusters", "n_records", "n_expected", "count_bits"])
 def test_a_number_of_numpy_which_would_wrap_around_is_refused(name: str) -> None:
     m = planned(2, 20.0)
-    with pytest.raises(PlanError, match=f"{name} is .* expected a Python int"):
+    with pytest.raises(PlanError, match=f"{name} is.*Python int"):
         msgspec.structs.replace(m, **{name: np.int32(getattr(m, name))})
 
 

@@ -12,7 +12,7 @@ from fastlloyd.mechanisms.queries import clipping
 
 @pytest.mark.parametrize("units", [1, 3, 0, -2, 2**16 + 2, 4.0, True])
 def test_an_integer_radius_that_is_odd_or_out_of_range_is_refused(units: int) -> None:
-    with pytest.raises(PlanError, match="expected an even number from 2 to 65536"):
+    with pytest.raises(PlanError, match=r"even.*2 to 65536"):
         clipping.check_units(units)
 
 

@@ -227,10 +227,10 @@ def test_no_point_of_a_subspace_lies_beyond_its_limits() -> None:
 
 def test_a_subspace_whose_distances_would_not_be_exact_is_refused() -> None:
     Subspace(domain=situations.cube(2, 23), n_directions=2)
-    with pytest.raises(PlanError, match="fraction_bits 24 is too large for 2 directions"):
+    with pytest.raises(PlanError, match=r"fraction_bits 24.*2 directions"):
         Subspace(domain=situations.cube(2, 24), n_directions=2)
     for n_directions in (0, 3, True, 1.0):
-        with pytest.raises(PlanError, match=r"n_directions is .*; expected 1 to 2"):
+        with pytest.raises(PlanError, match=r"n_directions is.*1 to"):
             # one of them
             Subspace(domain=PLANE, n_directions=n_directions)  # type: ignore[arg-type]
 
@@ -242,9 +242,7 @@ def test_a_direction_longer_than_one_is_refused() -> None:
         "origin": np.zeros(2, dtype=np.int64),
     }
     ask(votes, directions=AXES, **values)
-    with pytest.raises(
-        OverflowRisk, match="a column of the parameter directions has a Euclidean norm"
-    ):
+    with pytest.raises(OverflowRisk, match=r"parameter directions.*norm"):
         ask(votes, directions=AXES + np.array([[0, 1], [0, 0]]), **values)
 
 

@@ -120,7 +120,7 @@ def test_a_longer_encoding_of_the_same_frame_is_refused() -> None:
 def test_a_frame_of_another_version_is_named() -> None:
     with pytest.raises(
         RemoteProtocolError,
-        match="begins with 01; expected 03: this version of fastlloyd speaks version 3",
+        match="01; expected 03",
     ):
         decode_client_frame(b"\x01" + encode_frame(Leave(bytes(32), bytes(64)))[1:], LIMITS)
 
@@ -136,9 +136,7 @@ def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> No
         assert len(encode_frame(frame)) <= max_frame_bytes(LIMITS)
     assert len(encode_frame(Post(MANY, b""))) < FRAME_BYTES
     for decode in (decode_client_frame, decode_server_frame):
-        with pytest.raises(
-            RemoteProtocolError, match=f"in this run none has more than {max_frame_bytes(LIMITS)}"
-        ):
+        with pytest.raises(RemoteProtocolError, match=f"none.*more than {max_frame_bytes(LIMITS)}"):
             decode(b"\x03" + bytes(max_frame_bytes(LIMITS)), LIMITS)
 
 
