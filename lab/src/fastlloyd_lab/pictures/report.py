@@ -1,7 +1,7 @@
 """Report on a folder of results as one HTML file, with pictures inside and without scripts and
 links. NOT PRIVATE.
 
-Names come from users' specifications and code, so every text passes `escape`.
+Names come from users' specifications and code, so every text is escaped.
 """
 
 import base64
@@ -10,16 +10,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
+from fastlloyd.base.markup import Child, Markup, element, together
 from fastlloyd.base.version import __version__
+from fastlloyd.reports.page import document as pages
 from fastlloyd_lab.pictures import tables
 from fastlloyd_lab.pictures.sheet import Drawing, save
 from fastlloyd_lab.pictures.summaries import CONFIDENCE, Summaries
 from fastlloyd_lab.pictures.tables import Table
 
-HEADING = "<!doctype html>\n<!-- a report of fastlloyd on an experiment: NOT PRIVATE -->\n"
+HEADING = f"{pages.HEADING}<!-- a report of fastlloyd on an experiment: NOT PRIVATE -->\n"
 _MANY = 5  # variants of a method: so many are counted instead of named
 _LONG = 400  # letters of a sentence that says why a trial failed
-_Section = tuple[str, str, str]  # name in links, heading, content
+_WIDTH = 1100  # of a picture, in pixels; it scrolls on a narrower screen
+_Section = tuple[str, str, list[Child]]  # name in links, heading, content
 
 
 def page(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[str] = ()) -> str:
@@ -28,30 +31,26 @@ def page(summaries: Summaries, drawings: Sequence[Drawing], refused: Sequence[st
     refused : a sentence for each requested figure that was not drawn.
     """
     sections = [section for section in _sections(summaries, drawings, refused) if section[2]]
-    title = escape(summaries.results.title)
-    content = "".join(
-        f'<section id="{name}"><h2>{escape(heading)}</h2>{body}</section>\n'
-        for name, heading, body in sections
-    )
-    each_figure = "".join(
-        f'<li><a href="#{escape(each.name)}">{escape(each.title)}</a></li>' for each in drawings
-    )
-    below = {"figures": f"<ul>{each_figure}</ul>"} if len(drawings) > 1 else {}
-    links = "".join(
-        f'<li><a href="#{name}">{escape(heading)}</a>{below.get(name, "")}</li>'
-        for name, heading, _ in sections
-    )
-    return (
-        f'{HEADING}<html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
-        ' content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy"'
-        " content=\"default-src 'none'; img-src data:; style-src"
-        f" 'unsafe-inline'\"><title>{title}</title><style>{_STYLE}</style></head>\n"
-        f"<body><header><h1>{title}</h1><p"
-        " class=mark>Computed on raw data: NOT PRIVATE. For research on public"
-        " records.</p></header>\n<nav"
-        f" aria-label=Contents><ul>{links}</ul></nav>\n<main>{content}</main>\n<footer>fastlloyd"
-        f" {escape(__version__)}</footer></body></html>\n"
-    )
+    links = [(name, heading) for name, heading, _ in sections]
+    if len(drawings) > 1:
+        links += [(each.name, each.title) for each in drawings]
+    mark = element("b", "Computed on raw data: NOT PRIVATE.")
+    content: list[Child] = [
+        element("h1", summaries.results.title),
+        element("p", mark, " For research on public records.", class_="warn"),
+        element(
+            "nav",
+            [element("a", text, href=f"#{name}") for name, text in links],
+            aria_label="Contents",
+        ),
+        *(
+            element("section", element("h2", heading), body, id=name)
+            for name, heading, body in sections
+        ),
+        element("footer", element("p", f"fastlloyd {__version__}")),
+    ]
+    made = pages.document(summaries.results.title, content, with_images=True).decode()
+    return HEADING + made.removeprefix(pages.HEADING)
 
 
 def _sections(
@@ -59,18 +58,15 @@ def _sections(
 ) -> list[_Section]:
     results = summaries.results
     listed = tables.tables(summaries) if results.rows else []
-    not_drawn = (f"<p class=mark>Not drawn: {escape(why)}.</p>\n" for why in refused)
+    not_drawn = (element("p", f"Not drawn: {why}.", class_="warn") for why in refused)
     provenance = (
         json.dumps(results.provenance, indent=2, ensure_ascii=False) if results.provenance else ""
     )
+    of_trials = [_table(each) for each in listed if each.title != tables.FAILED]
     return [
         ("overview", "Overview", _overview(summaries)),
-        ("figures", "Figures", "".join([*map(_figure, drawings), *not_drawn])),
-        (
-            "tables",
-            "Tables",
-            "".join(_table(each) for each in listed if each.title != tables.FAILED),
-        ),
+        ("figures", "Figures", [*map(_figure, drawings), *not_drawn]),
+        ("tables", "Tables", [*of_trials]),
         ("failures", "Failures", _failures(summaries)),
         ("specification", "Specification", _text(results.specification)),
         ("provenance", "Provenance", _text(provenance)),
@@ -96,120 +92,76 @@ def _methods(summaries: Summaries) -> list[str]:
     return found
 
 
-def _overview(summaries: Summaries) -> str:
+def _overview(summaries: Summaries) -> list[Child]:
     rows, failed = summaries.results.rows, len(summaries.results.failures)
-    epsilons = summaries.epsilons()
-    facts = [
-        (
-            "Trials",
-            (
-                f"{len(rows):,}, of which {failed:,} failed"
-                if failed
-                else f"{len(rows):,}, none failed"
-            ),
+    facts = {
+        "Trials": f"{len(rows):,}, {f'of which {failed:,}' if failed else 'none'} failed",
+        "Data sets": f"{len(summaries.datasets):,}",
+        "Methods": "; ".join(_methods(summaries)),
+        "Epsilon": ", ".join(f"{epsilon:g}" for epsilon in summaries.epsilons()),
+        "Runs": f"{len({row.run for row in rows}):,}",
+        "Clients": ", ".join(str(number) for number in sorted({row.clients for row in rows})),
+    }
+    return [
+        element(
+            "dl",
+            [
+                [element("dt", name), element("dd", fact)]
+                for name, fact in facts.items()
+                if fact and rows
+            ],
         ),
-        ("Data sets", f"{len(summaries.datasets):,}"),
-        ("Methods", "; ".join(_methods(summaries))),
-        ("Epsilon", ", ".join(f"{epsilon:g}" for epsilon in epsilons)),
-        ("Runs", f"{len({row.run for row in rows}):,}"),
-        ("Clients", ", ".join(str(number) for number in sorted({row.clients for row in rows}))),
+        [element("p", note, class_="warn") for note in summaries.results.notes],
+        element(
+            "p",
+            f"Intervals are {CONFIDENCE:.0%} intervals of means over runs, by Student's t. Areas"
+            " are those under a measure against epsilon, by the trapezoid rule, run by run. Ratios"
+            " are of means; their intervals are by the delta method, in which runs of the same"
+            " number, which start from the same centroids, belong together. Failed trials and"
+            " infinite values are left out of means, on both sides of a ratio, and counted.",
+        ),
     ]
-    listed = "".join(
-        f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts if fact and rows
-    )
-    notes = "".join(f"<p class=mark>{escape(note)}</p>" for note in summaries.results.notes)
-    return (
-        f"<dl>{listed}</dl>{notes}<p>Intervals are {CONFIDENCE:.0%} intervals of means over runs,"
-        " by Student's t. Areas are those under a measure against epsilon, by the trapezoid rule,"
-        " run by run. Ratios are of means; their intervals are by the delta method, in which runs"
-        " of the same number, which start from the same centroids, belong together. Failed trials"
-        " and infinite values are left out of means, on both sides of a ratio, and counted.</p>"
-    )
 
 
-def _figure(drawing: Drawing) -> str:
+def _figure(drawing: Drawing) -> Markup:
     """Return a picture as SVG in a data URI. Names inside it cannot collide with those of other
     pictures.
     """
-    data = base64.b64encode(save(drawing, "svg")).decode("ascii")
-    return (
-        f'<figure id="{escape(drawing.name)}"><div class=scroll><img'
-        f' src="data:image/svg+xml;base64,{data}" '
-        f'alt="{escape(drawing.title)}"></div>'
-        f"<figcaption>{escape(drawing.caption)}</figcaption></figure>\n"
-    )
+    data, title = base64.b64encode(save(drawing, "svg")).decode("ascii"), escape(drawing.title)
+    image = f'<img width="{_WIDTH}" src="data:image/svg+xml;base64,{data}" alt="{title}">'
+    caption = element("figcaption", drawing.caption)
+    return element("figure", _box(Markup(image)), caption, id=drawing.name)
 
 
-def _table(table: Table) -> str:
-    kinds = ["" if column < table.text else " class=n" for column in range(len(table.headings))]
-    head = "".join(
-        f"<th scope=col{kind}>{escape(cell)}</th>"
-        for kind, cell in zip(kinds, table.headings, strict=True)
-    )
-    rows = (
-        "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
-        for row in table.rows
-    )
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    note = f"<p>{escape(table.note)}</p>" if table.note else ""
-    return (
-        f"<h3>{escape(table.title)}</h3><div class=scroll"
-        f" tabindex=0><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>{note}\n"
-    )
+def _table(table: Table) -> Markup:
+    def row(cells: Sequence[str], tag: str = "td") -> Markup:
+        kinds = [*("l", "l", "l wide")[: table.text], *[None] * (len(cells) - table.text)]
+        return element(
+            "tr",
+            [element(tag, cell, class_=kind) for cell, kind in zip(cells, kinds, strict=True)],
+        )
+
+    head, body = row(table.headings, "th"), map(row, table.rows)
+    shown = element("table", element("thead", head), element("tbody", body), class_="t")
+    note = element("p", table.note) if table.note else None
+    return together(element("h3", table.title), _box(shown), note)
 
 
-def _failures(summaries: Summaries) -> str:
+def _failures(summaries: Summaries) -> list[Child]:
     failed = tables.failures(summaries.results.failures)
     if not failed.rows:
-        return "<p>No trial failed.</p>" if summaries.results.rows else ""
+        return [element("p", "No trial failed.")] if summaries.results.rows else []
     rows = (
         tuple(cell if len(cell) <= _LONG else cell[:_LONG] + "…" for cell in row)
         for row in failed.rows
     )
-    return _table(replace(failed, rows=tuple(rows)))
+    return [_table(replace(failed, rows=tuple(rows)))]
 
 
-def _text(text: str) -> str:
-    return f"<div class=scroll tabindex=0><pre>{escape(text)}</pre></div>" if text else ""
+def _text(text: str) -> list[Child]:
+    return [_box(element("pre", text))] if text else []
 
 
-_STYLE = """
-:root{color-scheme:light dark;
---ink:#1b1b1b;--paper:#fff;--faint:#5c5c5c;--line:#d9d9d9;--band:#f4f5f7;
---link:#005a9c;--mark:#9b001c}
-@media (prefers-color-scheme:dark){:root{
---ink:#e8e8e8;--paper:#16181b;--faint:#a9adb3;--line:#3a3e44;--band:#202429;--link:#7cc0f5;
---mark:#ff8f9c}}
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:76rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;
-color:var(--ink);background:var(--paper);
-overflow-wrap:anywhere}
-h1{font-size:1.7rem;line-height:1.2;margin:.5rem 0}
-h2{font-size:1.3rem;margin:2.2rem 0 .6rem;border-bottom:1px solid var(--line);padding-bottom:.2rem}
-h3{font-size:1rem;margin:1.6rem 0 .4rem}
-a{color:var(--link)}
-.mark{color:var(--mark);font-weight:600}
-nav{background:var(--band);padding:.6rem 1rem;border-radius:.4rem}
-nav ul{margin:0;padding-left:1.2rem}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem}
-dt{color:var(--faint)}dd{margin:0}
-figure{margin:1.5rem 0}
-figure .scroll{background:#fff;border:1px solid var(--line);border-radius:.4rem}
-img{display:block;width:100%;min-width:40rem;height:auto;padding:.4rem}
-figcaption{color:var(--faint);font-size:.9rem;margin-top:.3rem}
-.scroll{overflow-x:auto;max-width:100%}
-table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .45rem;border-bottom:1px solid var(--line);
-text-align:left;vertical-align:top;overflow-wrap:normal}
-td.n,th.n{text-align:right;white-space:nowrap}
-thead th{background:var(--band);white-space:nowrap}
-tbody tr:hover{background:var(--band)}
-pre{margin:0;padding:.8rem;background:var(--band);font-size:.85rem;overflow-wrap:normal}
-footer{margin-top:3rem;color:var(--faint);font-size:.85rem}
-@media (max-width:34rem){body{padding:.7rem}
-dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.4rem}}
-@media print{nav{display:none}img{min-width:0}
-.scroll{overflow:visible}figure,tr{break-inside:avoid}}
-"""
-"""Style sheet of the report, for bright and dark screens, wide and narrow ones, and for paper."""
+def _box(content: Markup) -> Markup:
+    """Return the content in a box that scrolls."""
+    return element("div", content, class_="scroll", tabindex=0)

@@ -18,10 +18,16 @@ def _style() -> Markup:
     return style(resources.files(__package__).joinpath("style.css").read_text("utf-8"))
 
 
-def document(title: str, content: list[Child], code: LiteralString = "") -> bytes:
-    """Return a whole HTML document. It loads nothing else, and runs no script except `code`."""
+def document(
+    title: str, content: list[Child], code: LiteralString = "", *, with_images: bool = False
+) -> bytes:
+    """Return a whole HTML document. It loads nothing else, and runs no script except `code`.
+
+    with_images : whether the content has images (data URIs).
+    """
     made, source = script(code)
     policy = f"{POLICY}; script-src {source}" if code else POLICY
+    policy += "; img-src data:" if with_images else ""
     head = element(
         "head",
         element("meta", charset="utf-8"),
