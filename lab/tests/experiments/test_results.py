@@ -144,7 +144,12 @@ def test_two_runners_do_not_share_a_folder(written: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "what"), [({"fastlloyd": "1"}, "version"), ({"code": {"a.py:B": "f"}}, "code")]
+    ("changed", "what"),
+    [
+        ({"fastlloyd": "1"}, "version"),
+        ({"sampler": "d"}, "sampler"),
+        ({"code": {"a.py:B": "f"}}, "code"),
+    ],
 )
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
     written: Path, changed: dict[str, Any], what: str

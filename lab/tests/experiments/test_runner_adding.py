@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.errors import DataError, OutputError
+from fastlloyd.testing import SeededNoise
 from fastlloyd_lab.experiments import reading, runner
 from fastlloyd_lab.experiments.runner import Summary
 
@@ -96,6 +97,17 @@ def test_a_trial_of_the_folder_that_is_asked_for_in_another_way_is_refused(
     with pytest.raises(OutputError, match=f"sulloyd on synthk-2-1.*{what}"):
         run(folder, SPEC.replace(before, after).replace("runs = 2", "runs = 3"))
     assert {path.name: path.read_bytes() for path in (folder / "out").iterdir()} == earlier
+
+
+def test_results_of_a_sampler_that_reads_its_bits_in_another_order_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def backwards(source: SeededNoise, size: int) -> bytes:
+        return source._key_stream.update(bytes(size))[::-1]
+
+    monkeypatch.setattr(SeededNoise, "_bytes", backwards)
+    with pytest.raises(OutputError, match="results of another sampler"):
+        run(folder, SPEC.replace("runs = 2", "runs = 3"))
 
 
 def test_what_was_once_asked_for_is_remembered_when_it_is_no_longer(folder: Path) -> None:

@@ -2,8 +2,10 @@
 users.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 from fastlloyd.base.arrays import FloatArray
@@ -137,6 +139,20 @@ def _check_fields(method: Method, where: str) -> None:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and value.strip() == value != ""
+
+
+def sampler_digest() -> str:
+    """Return the SHA-256 digest of noise that the sampler draws from fixed bits.
+
+    The noise is of both laws, at scales that the sampler treats in different ways. The digest is
+    the same on all machines. It changes when the sampler reads its bits in another order. Trials
+    with the same seed then have other noise, of the same law.
+    """
+    source, digest = SeededNoise(0), hashlib.sha256()
+    for bits in (-1, 0, 24, 30, 44):
+        for draw in (source.gaussian, source.two_sided_geometric):
+            digest.update(draw(Fraction(2) ** bits, 4096).astype("<i8").tobytes())
+    return digest.hexdigest()
 
 
 def check_option(name: str, value: Option) -> None:

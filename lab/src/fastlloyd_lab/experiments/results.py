@@ -123,8 +123,8 @@ class Folder:
 def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any] | None:
     """Return the provenance that an earlier session left in the folder, or None.
 
-    Raises OutputError if the folder contains other files, or results of another experiment, version
-    or code.
+    Raises OutputError if the folder contains other files, or results of another experiment,
+    version, sampler of noise or code.
     """
     try:
         earlier = json.loads((path / PROVENANCE).read_bytes())
@@ -148,6 +148,11 @@ def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any]
     if earlier["fastlloyd"] != provenance["fastlloyd"]:
         raise OutputError(
             f"{path} holds results of another version of fastlloyd; choose another folder for these"
+        )
+    # results of an early version have no digest of the sampler, and another order of bits
+    if earlier.get("sampler") != provenance.get("sampler"):
+        raise OutputError(
+            f"{path} holds results of another sampler of noise; choose another folder for these"
         )
     for name in earlier["code"].keys() & provenance["code"].keys():
         if earlier["code"][name] != provenance["code"][name]:

@@ -24,7 +24,7 @@ from fastlloyd.base.version import __version__
 from fastlloyd.errors import FastLloydError, OutputError
 from fastlloyd_lab.datasets.named import absent, check_at_hand
 from fastlloyd_lab.experiments import spec as specifications
-from fastlloyd_lab.experiments.methods import load_method
+from fastlloyd_lab.experiments.methods import load_method, sampler_digest
 from fastlloyd_lab.experiments.problem import check_own
 from fastlloyd_lab.experiments.reading import SPECIFICATION, Cells
 from fastlloyd_lab.experiments.references import code_digest
@@ -244,6 +244,7 @@ def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> d
     return {
         "note": "public records and exact measures: NOT PRIVATE",
         "fastlloyd": __version__,
+        "sampler": sampler_digest(),
         "specification": {"file": path.name, "quick": quick, "content": content},
         "code": {name: code_digest(name, source) for name in specifications.references(spec)},
         "methods": {method.name: method.label for method in methods},
