@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from email.message import Message
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -223,10 +224,21 @@ def test_a_planted_fault_is_named_by_its_code_with_what_to_do(
     exit_code, findings = found(site, *SITE, "--offline", *lock_file)
     assert exit_code == REFUSED
     assert code in faults(findings)
+    assert code != "open-to-others" or faults(findings) == {code}
     assert all(one["remedy"] for one in findings if one["level"] == "fault")
     exit_code, out, _ = here(site, [*SITE, "--offline", *lock_file])
     assert exit_code == REFUSED
     assert f"[{code}]" in " ".join(out.split())
+
+
+def test_a_lock_file_for_several_versions_of_python_fits_each_of_them(site: Site) -> None:
+    own = metadata.version("numpy")
+    (site.folder / "run.lock").write_text(
+        f"numpy=={own} ; python_full_version < '3.12'\nnumpy==99 ; python_full_version >= '3.12'\n"
+    )
+    code, findings = found(site, *SITE, "--offline", "--lock", "run.lock")
+    assert (code, [one["code"] for one in findings].count("locked")) == (0, 1)
+    assert len({one["said"] for one in findings}) == len(findings)
 
 
 def test_a_server_needs_no_ledger_but_files_for_its_connections(
@@ -250,7 +262,7 @@ def test_every_fault_is_planted_and_listed() -> None:
     sources = "".join(inspect.getsource(module) for module in (machine, site_check))
     known = set(re.findall(r'fault\(\s*(?:"([a-z-]+)"|"([a-z-]+)" if)', sources))
     codes = {code for pair in known for code in pair if code}
-    codes |= set(re.findall(r'_read\("([a-z-]+)"', sources))
+    codes |= set(re.findall(r'(?:_read\(|_unless_open\(\s*error, )"([a-z-]+)"', sources))
     codes |= {"package-missing", "package-too-old"}
     page = (Path(__file__).parents[2] / "docs/compatibility.md").read_text()
     _, _, rest = page.partition("| area | codes |")

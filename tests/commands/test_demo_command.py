@@ -71,6 +71,20 @@ def test_the_demo_shows_both_clusterings_and_their_true_losses_with_a_server_or_
     assert not ledger_of_its_own.exists()  # what is only shown is charged to nobody who tries it
 
 
+def test_the_files_of_a_demo_can_be_kept_audited_and_looked_at(
+    fastlloyd: Command, here: Path
+) -> None:
+    assert fastlloyd("demo", "--keep", "sites").code == 0
+    store, file = "sites/hospital-b.store", "b.audit"
+    assert fastlloyd("audit", store, "--export", file).code == 0
+    assert fastlloyd("audit", file, "--verify", "sites/hospital-b.public.toml").code == 0
+    assert ": finished" in fastlloyd("status", store).out
+    assert (here / "sites").stat().st_mode & 0o777 == 0o700
+    before = tree(here)
+    refused(fastlloyd("demo", "--keep", "sites"), "--keep sites")
+    assert tree(here) == before
+
+
 def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(
     fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 
 from fastlloyd.cli.client_progress import ClientProgress
+from fastlloyd.cli.readiness import _say_limits
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.outside import Clipped
+from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.federation.holder import place
+from fastlloyd.federation.ledger import account
+from fastlloyd.federation.store import History, Role
+from fastlloyd.federation.store.events import LimitSet
 from fastlloyd.federation.traffic import traffic, upload_bytes
 from fastlloyd.jobs.live import LiveFile
-from fastlloyd.jobs.rehearsal import filled
+from fastlloyd.jobs.rehearsal import Contribution, Rehearsal, filled
 from fastlloyd.jobs.watching import RecordsFound
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.records.recipe.feature import feature_of
@@ -180,6 +185,24 @@ def test_the_balance_counts_earlier_runs_and_a_rehearsal_is_not_one(site: Site) 
     assert code == 0
     assert "left for one more run" in out
     assert f"Data set '{DATASET}' has the limit epsilon 9 at delta 1e-06; the run fits." in out
+
+
+@pytest.mark.parametrize(("unit", "option"), [("patient", " --unit patient"), (None, "")])
+def test_a_rehearsal_names_the_neighbours_that_no_limit_counts(
+    capsys: pytest.CaptureFixture[str], unit: str | None, option: str
+) -> None:
+    """Even if the data set has a limit for others: one for records counts no patient."""
+    asked = Neighbours(NeighboringRelation.ADD_OR_REMOVE_ONE, unit)
+    of_unit = account(History(Role.CLIENT), DATASET, asked)
+    records = LimitSet(dataset=DATASET, epsilon=9.0, delta=1e-6)
+    nothing = Contribution(n=0, dropped=0, clipped=Clipped(), filled={})
+    limits = Rehearsal(
+        contribution=nothing, accounts=[(of_unit, of_unit)], limits=[records], seconds=0
+    )
+    _say_limits(DATASET, limits)
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"no limit for one {unit or 'record'} added or removed." in said
+    assert said.endswith(f"fastlloyd ledger limit{option}")
 
 
 def test_a_refusal_of_the_ledger_is_that_of_join(site: Site) -> None:

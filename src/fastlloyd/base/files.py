@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from fastlloyd.base.places import whose
 from fastlloyd.base.texts import MARK, decoded
-from fastlloyd.errors import IdentityError, OutputError
+from fastlloyd.errors import OPEN_TO_OTHERS, IdentityError, OutputError
 
 OWNER_ONLY = 0o600
 OTHERS = 0o077  # whatever the group and everyone else may do
@@ -113,7 +113,8 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
                 raise IdentityError(
                     f"{path} can be read or changed by other users (mode"
                     f" {stat.S_IMODE(found.st_mode):04o}), who may have copied its keys; if no"
-                    f" other user did, run: chmod 600 {path}"
+                    f" other user did, run: chmod 600 {path}",
+                    code=OPEN_TO_OTHERS,
                 )
     except IsADirectoryError:
         raise IdentityError(

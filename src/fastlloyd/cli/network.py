@@ -231,7 +231,9 @@ def drive(
     async def shown() -> T:
         showing = asyncio.create_task(_show(seen, more))
         try:
-            return await run()
+            found = await run()
+            seen()  # the last step, which may have been short
+            return found
         finally:
             showing.cancel()
             await asyncio.wait({showing})

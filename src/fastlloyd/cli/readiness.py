@@ -185,14 +185,17 @@ def _up(epsilon: float) -> str:
 
 
 def _say_limits(dataset: str, found: Rehearsal) -> None:
-    """Print that the run fits the limits of the data set, or that the data set has no limit."""
+    """Print that the run fits the limits of the data set, and the neighbours without a limit."""
     for limit in found.limits:
         persons = "" if limit.speaks_of is None else f" for {limit.speaks_of}"
         typer.echo(
             f"Data set {dataset!r} has the limit epsilon {epsilon_up(limit.epsilon)} at delta"
             f" {delta_up(limit.delta)}{persons}; the run fits."
         )
-    if not found.limits:
-        typer.echo(
-            f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit"
-        )
+    for _, after in found.accounts:
+        if finite(after.limit) is None:
+            unit = f" --unit {after.asked.unit}" if after.asked.unit else ""
+            typer.echo(
+                f"Data set {dataset!r} has no limit for {after.asked}. To set one before the run:"
+                f" fastlloyd ledger limit{unit}"
+            )

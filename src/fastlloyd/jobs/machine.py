@@ -162,9 +162,16 @@ def _packages(requirements: list[str]) -> Iterator[Finding]:
 
 
 def _against(lock: Path) -> Iterator[Finding]:
+    """Yield a finding about installed packages whose version is not in the lock file.
+
+    A lock file may have several versions of a package, for different versions of Python. Any of
+    them is accepted.
+    """
+    versions: dict[str, list[str]] = {}
     try:
         lines = read_start(lock, _MAX_LOCK).decode().splitlines()
-        versions = [found.groups() for found in map(_LOCKED.match, lines) if found]
+        for name, locked in (found.groups() for found in map(_LOCKED.match, lines) if found):
+            versions.setdefault(name, []).append(locked)
         why = "" if versions else "no line names a package and its version, as in numpy==2.0.0"
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
@@ -172,9 +179,9 @@ def _against(lock: Path) -> Iterator[Finding]:
         yield fault("lock-unreadable", f"{lock} cannot be read ({why})", "name the lock file")
         return
     differing = [
-        f"{name} {version} instead of {locked}"
-        for name, locked in versions
-        if (version := _version(name)) not in (None, locked)
+        f"{name} {version} instead of {' or '.join(locked)}"
+        for name, locked in versions.items()
+        if (version := _version(name)) not in (None, *locked)
     ]
     if differing:
         remedy = f"python -m pip install --require-hashes -r {lock}"
@@ -252,11 +259,8 @@ def drive(folder: Path) -> Iterator[Finding]:
     """Yield findings about the drive of a folder: locks, and free space. A file is made in the
     folder and removed.
 
-    folder : folder of a store or ledger. If it does not exist, the nearest parent folder that
-        exists is checked.
+    folder : existing folder of a store or ledger.
     """
-    while not folder.is_dir():
-        folder = folder.parent
     if not os.access(folder, os.W_OK | os.X_OK):
         said = f"this user may not write in {folder}"
         yield fault("folder-not-writable", said, "name a store and a ledger in a folder of yours")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from fastlloyd.base.files import OTHERS, read_start
-from fastlloyd.errors import FastLloydError, IdentityError
+from fastlloyd.errors import OPEN_TO_OTHERS, FastLloydError, IdentityError
 from fastlloyd.federation.fingerprint_file import FILE_NAME
 from fastlloyd.federation.identity.certificates import Authority, Certificate, parse_certificate
 from fastlloyd.federation.identity.identity import (
@@ -155,11 +155,19 @@ def _read(
     try:
         return reader(path), [fine(what, f"{path} can be read")]
     except FastLloydError as error:
-        return None, [fault(code, str(error), f"name the right file, or correct {path}")]
+        return None, _unless_open(error, code, f"name the right file, or correct {path}")
+
+
+def _unless_open(error: FastLloydError, code: str, remedy: str) -> list[Finding]:
+    """Return the fault of a file, or nothing if other users may read it, which `_secrets` finds."""
+    return [] if error.code == OPEN_TO_OTHERS else [fault(code, str(error), remedy)]
 
 
 def _drives(stores: Sequence[Path]) -> Iterator[Finding]:
-    for folder in dict.fromkeys(path.absolute().parent for path in stores):
+    """Yield findings about the folder of each store, or about the nearest parent that exists."""
+    folders = (path.resolve().parent for path in stores)
+    there = [next(up for up in (folder, *folder.parents) if up.is_dir()) for folder in folders]
+    for folder in dict.fromkeys(there):
         yield from machine.drive(folder)
 
 
@@ -170,9 +178,7 @@ def _stores(paths: Sequence[Path]) -> tuple[dict[str, datetime], list[Finding]]:
         try:
             contents, _ = read(path)
         except FastLloydError as error:
-            found.append(
-                fault("store-unusable", str(error), "docs/how-to/ledger.md says what to do")
-            )
+            found += _unless_open(error, "store-unusable", "docs/how-to/ledger.md says what to do")
             continue
         if contents.seconds:
             latest[str(path)] = datetime.fromtimestamp(max(contents.seconds), UTC)
@@ -204,7 +210,7 @@ def _secrets(paths: Sequence[Path]) -> Iterator[Finding]:
             elif mode & OTHERS and stat.S_ISREG(found.st_mode):
                 is_sound = False
                 said = f"{path} can be read or changed by other users (mode {mode:04o})"
-                yield fault("open-to-others", said, f"chmod 600 {path}")
+                yield fault("open-to-others", said, f"chmod 600 {path}, and ask who read it")
     if paths and is_sound:
         yield fine("secrets", f"{len(paths)} files with secrets belong to you, with mode 0600")
 

@@ -16,8 +16,8 @@ import subprocess  # nosec B404 - runs this very program
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +26,7 @@ from fastlloyd.base import extras
 from fastlloyd.base.files import write_file
 from fastlloyd.cli import terminal
 from fastlloyd.cli.options import OutputOptions, in_federation
-from fastlloyd.errors import FastLloydError
+from fastlloyd.errors import FastLloydError, OutputError
 
 if TYPE_CHECKING:
     from fastlloyd.base.arrays import FloatArray
@@ -79,7 +79,20 @@ WithoutServer = Annotated[
 ]
 
 
-def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> None:
+Keep = Annotated[
+    Path | None,
+    in_federation(
+        "--keep",
+        help="Keep the files of all parties in this new folder: identities, stores, ledgers and"
+        " logs, to try `audit`, `status` and `ledger` with.",
+        metavar="DIR",
+    ),
+]
+
+
+def demo(
+    *, output: OutputOptions, without_server: WithoutServer = False, keep: Keep = None
+) -> None:
     """Run three hospitals and a server, as four processes, which cluster public tumour
     measurements. Compare the result with that of Lloyd's algorithm without privacy.
     """
@@ -99,8 +112,7 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
     table = load_tumours()
     lower, upper = zip(*(TUMOUR_BOUNDS[name] for name in table.columns), strict=True)
     domain = Domain(features=table.columns, lower=lower, upper=upper)
-    with tempfile.TemporaryDirectory(prefix="fastlloyd-demo-") as name:
-        folder = Path(name)
+    with _folder(keep) as folder:
         plan = _plan(folder, domain, host=HOSPITALS[0] if without_server else None)
         options = [
             *(["--json"] if output.json else []),
@@ -127,6 +139,27 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
         terminal.print_json(
             json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]}
         )
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """Context manager: an empty folder for the files of all parties.
+
+    keep : path of the folder, which stays. None makes a folder that is removed at the end.
+
+    Raises OutputError if the folder exists already, or cannot be made.
+    """
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="fastlloyd-demo-") as name:
+            yield Path(name)
+        return
+    try:
+        keep.mkdir(mode=0o700)
+    except OSError as error:
+        raise OutputError(
+            f"--keep {keep} cannot be made ({error.strerror}); name a new folder in one of yours"
+        ) from None
+    yield keep
 
 
 def _show(
@@ -211,6 +244,7 @@ def make_identities(folder: Path, names: Sequence[str]) -> "dict[str, PrivateIde
     for name in names:
         identities[name] = PrivateIdentity.make(name, datetime.now(UTC).date() + timedelta(days=1))
         identities[name].save(folder / f"{name}.identity.toml")
+        write_file(folder / f"{name}.public.toml", identities[name].public.to_toml())
     return identities
 
 

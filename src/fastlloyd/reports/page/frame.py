@@ -18,6 +18,7 @@ from fastlloyd.reports.page.words import breakable, spaced
 from fastlloyd.reports.run_result import EXACT
 from fastlloyd.reports.stored_files import StoredFiles
 from fastlloyd.reports.telling import suggestions
+from fastlloyd.reports.units import SIDES
 
 
 def page_of(files: StoredFiles) -> bytes:
@@ -87,9 +88,11 @@ def _head(view: View) -> list[Child]:
 
 
 def _total(view: View) -> Markup:
-    error = view.stored.count_error * view.n_clusters**0.5
-    n = brief_count(float(view.counts.sum()), error)
-    total = Fact.of("page_total_exact" if error < EXACT_COUNTS else "page_total", n=n)
+    sum_of_counts, error = float(view.counts.sum()), view.stored.count_error * view.n_clusters**0.5
+    total = Fact.of("page_total_exact", n=(n := brief_count(sum_of_counts, error)))
+    if error >= EXACT_COUNTS:
+        low, high = (max(0.0, sum_of_counts + side * error) for side in (-SIDES, SIDES))
+        total = Fact.of("page_total", n=n, low=f"{low:,.0f}", high=f"{high:,.0f}")
     if view.run.plan is None or view.run.plan.simulated:
         return view.run.words(total)
     return view.said("page_total_of", total=total, n=view.run.plan.n_clients)

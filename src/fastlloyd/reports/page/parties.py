@@ -61,7 +61,7 @@ def parties(run: RunView) -> list[Child]:
         element("dl", [[element("dt", said(term)), element("dd", text)] for term, text in terms]),
         None
         if plan.simulated
-        else element("details", element("summary", said("coalitions_summary")), table),
+        else element("details", element("summary", said("coalitions_summary")), table, open=True),
     ]
 
 

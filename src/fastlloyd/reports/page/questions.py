@@ -27,10 +27,12 @@ from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.stored_statement import SealedSettings, is_of_bounds, stored_statement
 
 STATEMENT: Final = "statement.html"
-_AUDITS: Final = {
+AUDITS: Final = {
     "fastlloyd": "docs/results/audit.md",
     "momentlloyd": "docs/results/audit-momentlloyd.md",
 }
+CAUGHT: Final = {"fastlloyd": "1.16", "momentlloyd": "2.00"}
+"""Last column of each audit at epsilon 1: the noise, too small by this factor, that it notices."""
 _PROOFS: Final = "docs/proofs"
 _LEDGER: Final = "ledger of the owner of the records (fastlloyd ledger show)"
 
@@ -255,14 +257,12 @@ def _implementation(sources: Sources) -> list[Answered]:
         version=said["fastlloyd_version"],
         digest=said["mechanism_digest"],
     )
-    audited = Fact.of("answer_audited" if name in _AUDITS else "answer_not_audited", name=name)
+    audited, pages = Fact.of("answer_not_audited", name=name), [*AUDITS.values()]
+    if name in AUDITS:
+        audited, pages = Fact.of("answer_audited", name=name, factor=CAUGHT[name]), [AUDITS[name]]
     return [
         Answered("program", [program], f"{PRIVACY}, {_PROOFS}"),
-        Answered(
-            "audited",
-            [audited, Fact.of("answer_reviewed")],
-            _AUDITS.get(name, ", ".join(_AUDITS.values())),
-        ),
+        Answered("audited", [audited, Fact.of("answer_reviewed")], ", ".join(pages)),
     ]
 
 

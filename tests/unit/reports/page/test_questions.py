@@ -9,7 +9,7 @@ import pytest
 
 from fastlloyd.errors import DataError
 from fastlloyd.reports.outside import OUTSIDE
-from fastlloyd.reports.page.questions import SECTIONS, Sources
+from fastlloyd.reports.page.questions import AUDITS, CAUGHT, SECTIONS, Sources
 from fastlloyd.reports.registry import PeopleFacts
 from fastlloyd.reports.run_result import RunResult
 from fastlloyd.reports.stored_files import StoredFiles
@@ -56,6 +56,14 @@ def test_every_private_result_answers_under_every_heading_or_says_unanswered(
         assert n_open == seen.text.count("An answer would be in: ") == 8  # six of people, a ledger
         assert "answers its questions" in seen.text
         assert "compl" not in seen.text.lower().replace("completely", "")
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_the_power_of_an_audit_is_that_of_its_page(name: str) -> None:
+    page = Path(__file__).parents[4] / AUDITS[name]
+    rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if "|" in line]
+    epsilon = next(row for row in rows if "epsilon" in row).index("epsilon")
+    assert {row[-1] for row in rows if row[epsilon : epsilon + 1] == ["1"]} == {CAUGHT[name]}
 
 
 def test_facts_of_people_answer_the_other_questions(results: dict[str, RunResult]) -> None:
