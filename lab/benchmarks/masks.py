@@ -6,7 +6,6 @@ docs/results/performance.md.
 """
 
 import argparse
-import os
 import statistics
 import sys
 import time
@@ -14,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from benchmarks.network import client_in_memory, ms, records_of, server_in_memory
+from benchmarks.network import client_in_memory, ms, server_in_memory, session_of
 from benchmarks.network_run import Run, Setup, over_grpc
 from benchmarks.report import as_table, machine, write_section
 from benchmarks.runs import alone, peak_bytes
@@ -22,7 +21,6 @@ from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.protocol import roster
 from fastlloyd.federation.protocol.actions import SERVER, Action, Send, ServerResult
-from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
@@ -34,7 +32,6 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg import keys
-from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.traffic import traffic
 
 SMALL: dict[str, Any] = {"n_clusters": 10, "n_features": 16}  # uploads of 171 words
@@ -130,7 +127,7 @@ def _seconds(setup: Setup, measured: list[str]) -> tuple[Seconds, Seconds]:
     limits, joining, rounds = Limits.of(setup.plan), Seconds(float), Seconds(float)
     server, clients = (
         ServerSession(setup.plan, SystemNoise()),
-        {name: _client(setup, name) for name in setup.plan.names},
+        {name: session_of(setup, name) for name in setup.plan.names},
     )
     pending = deque[tuple[str, str, bytes]]()
 
@@ -166,13 +163,6 @@ def _seconds(setup: Setup, measured: list[str]) -> tuple[Seconds, Seconds]:
         included=(setup.plan.names,) * setup.plan.mechanism.n_rounds
     )
     return joining, rounds
-
-
-def _client(setup: Setup, name: str) -> ClientSession:
-    identity, records = Identity.from_private_bytes(setup.signing[name]), records_of(setup.plan)
-    return ClientSession(
-        setup.plan, name, records, identity=identity, noise=SystemNoise(), random_bytes=os.urandom
-    )
 
 
 def _rounds_over_grpc() -> Iterator[list[str]]:

@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks.network_parties import (
     UNSIGNED,
     Barrier,
-    Clocked,
     Pulse,
+    TimedClient,
     TimedServer,
     TimedStore,
     VolatileClient,
@@ -42,7 +42,7 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.masked_round import MaskedRound
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.federation.runs import DurableClient, KnownRecords
+from fastlloyd.federation.runs import KnownRecords
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.store import Role
@@ -284,15 +284,18 @@ def client_in_memory(setup: Setup, name: str, pause: float = 0.0) -> ClientParty
 
     pause : seconds that the client sleeps where a store would commit.
     """
-    identity = Identity.from_private_bytes(setup.signing[name])
-    client = VolatileClient(_session(setup, name, identity), pause)
-    return Clocked(client, client.commits)
+    return VolatileClient(session_of(setup, name), pause)
 
 
-def _session(setup: Setup, name: str, identity: Identity) -> ClientSession:
-    plan, noise = setup.plan, SystemNoise()
+def session_of(setup: Setup, name: str) -> ClientSession:
+    """Return a session of a client with the records of `records_of`."""
     return ClientSession(
-        plan, name, records_of(plan), identity=identity, noise=noise, random_bytes=os.urandom
+        setup.plan,
+        name,
+        records_of(setup.plan),
+        identity=Identity.from_private_bytes(setup.signing[name]),
+        noise=SystemNoise(),
+        random_bytes=os.urandom,
     )
 
 
@@ -309,14 +312,15 @@ def _durable_client(folder: Path, setup: Setup, name: str) -> ClientParty:
     store = TimedStore.create(folder / f"{name}.store", role=Role.CLIENT, identity=identity.public)
     store.seconds = []
     file = FingerprintFile(folder / FILE_NAME)
-    client = DurableClient.join(
-        _session(setup, name, identity),
+    client = TimedClient.join(
+        session_of(setup, name),
         store,
         identity,
         dataset=DataSet(name="benchmark"),
         records=KnownRecords(Fingerprint(bytes(32)), file.opened({}), file),
     )
-    return Clocked(client, store.seconds)
+    client.seconds, client.commits = [], store.seconds
+    return client
 
 
 def _pulse(setup: Setup, _name: str) -> Pulse:

@@ -11,10 +11,10 @@ from fastlloyd.federation.protocol.actions import SERVER, Action, Ended, Finish,
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Broadcast, Message, Upload
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.federation.runs import DurableServer
+from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Store
 from fastlloyd.federation.store.events import Event, LogPosition
-from fastlloyd.federation.transport.party import ClientParty, Request
+from fastlloyd.federation.transport.party import Request
 
 UNSIGNED = SignedPosition(0, bytes(32), bytes(64))
 
@@ -152,51 +152,6 @@ class TimedServer(DurableServer):
     commits: list[float]
 
 
-class Clocked:
-    """Client around another client, `party`, that measures the rounds.
-
-    seconds : seconds from one sum to the next.
-    commits : seconds of the commits of the client, or an empty list.
-    """
-
-    def __init__(self, party: ClientParty, commits: list[float] | None = None) -> None:
-        self.party, self.commits = party, [] if commits is None else commits
-        self.seconds: list[float] = []
-        self.last = 0.0
-
-    @property
-    def timeout(self) -> float | None:
-        return self.party.timeout
-
-    @property
-    def position(self) -> SignedPosition:
-        return self.party.position
-
-    @property
-    def farewell(self) -> tuple[bytes, bytes]:
-        return self.party.farewell
-
-    def attached(self, log: LogPosition) -> None:
-        self.party.attached(log)
-
-    def begin(self) -> list[Request]:
-        return self.party.begin()
-
-    def receive(self, message: Message) -> list[Request]:
-        if isinstance(message, Broadcast):
-            now = time.perf_counter()
-            if self.last:
-                self.seconds.append(now - self.last)
-            self.last = now
-        return self.party.receive(message)
-
-    def deadline(self) -> list[Request]:
-        return self.party.deadline()
-
-    def slept(self) -> None:
-        pass
-
-
 class VolatileServer(_Server):
     """Server around a session, without a store. So only the run itself is measured.
 
@@ -218,8 +173,35 @@ class VolatileServer(_Server):
         self.session.draw_ahead()
 
 
-class VolatileClient(_Client):
-    """Client around a session, without a store.
+class Clocked:
+    """Part of a client that measures its rounds.
+
+    seconds : seconds from one sum to the next.
+    commits : seconds of the commits of the client.
+    """
+
+    seconds: list[float]
+    commits: list[float]
+    last = 0.0
+
+    def hear(self, message: Message) -> None:
+        if isinstance(message, Broadcast):
+            now = time.perf_counter()
+            if self.last:
+                self.seconds.append(now - self.last)
+            self.last = now
+
+
+class TimedClient(Clocked, DurableClient):
+    """Client with a store that measures its rounds and its commits."""
+
+    def receive(self, message: Message) -> list[Request]:
+        self.hear(message)
+        return super().receive(message)
+
+
+class VolatileClient(Clocked, _Client):
+    """Client around a session, without a store, that measures its rounds.
 
     pause : seconds of sleep before each upload except the first, where a store would commit.
     commits : seconds that each sleep really took.
@@ -227,12 +209,13 @@ class VolatileClient(_Client):
 
     def __init__(self, session: ClientSession, pause: float = 0.0) -> None:
         self.session, self.pause = session, pause
-        self.commits: list[float] = []
+        self.seconds, self.commits = [], []
 
     def begin(self) -> list[Request]:
         return _requests(self.session.start())
 
     def receive(self, message: Message) -> list[Request]:
+        self.hear(message)
         requests = _requests(self.session.receive(message))
         if self.pause and isinstance(message, Broadcast):
             self.commits.append(_slept(self.pause))

@@ -211,13 +211,7 @@ async def _take_part(
     setup: Setup, names: Sequence[str], parties: Sequence[ClientParty], port: int
 ) -> tuple[float, list[ClientResult | Ended | None]]:
     clients = [
-        GrpcClient(
-            party,
-            setup.plan,
-            address=f"127.0.0.1:{port}",
-            identity=setup.tls[name],
-            server_certificate=setup.tls["server"].certificate,
-        )
+        client_of(party, setup.plan, setup.tls, name, port)
         for name, party in zip(names, parties, strict=True)
     ]
     begun = time.perf_counter()
@@ -243,10 +237,7 @@ def _serve(
 async def _serve_one_run(
     pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty
 ) -> tuple[int, int]:
-    certificates = {name: tls[name].certificate for name in plan.names}
-    server = GrpcServer(
-        party, plan, address="127.0.0.1:0", identity=tls["server"], certificates=certificates
-    )
+    server = server_of(party, plan, tls)
     await server.start()
     idle = _resident_bytes()
     pipe.send(server.port)
@@ -256,6 +247,24 @@ async def _serve_one_run(
     connected = _resident_bytes()
     await end
     return idle, connected
+
+
+def client_of(
+    party: ClientParty, plan: Plan, tls: dict[str, TlsIdentity], name: str, port: int
+) -> GrpcClient:
+    """Return the connection of a client to a server on this machine."""
+    server = tls["server"].certificate
+    return GrpcClient(
+        party, plan, address=f"127.0.0.1:{port}", identity=tls[name], server_certificate=server
+    )
+
+
+def server_of(party: ServerParty, plan: Plan, tls: dict[str, TlsIdentity]) -> GrpcServer:
+    """Return a server that listens at a free port of this machine."""
+    certificates = {name: tls[name].certificate for name in plan.names}
+    return GrpcServer(
+        party, plan, address="127.0.0.1:0", identity=tls["server"], certificates=certificates
+    )
 
 
 def _resident_bytes() -> int:

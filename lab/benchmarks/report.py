@@ -4,11 +4,11 @@ import os
 import platform
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.timing import Pair
+from fastlloyd_lab.experiments.runner import installed
 
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "performance.md"
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow")
@@ -50,8 +50,8 @@ def machine(*more: str) -> str:
 
     more : names of further packages. Those that are not installed are left out.
     """
-    names = [*PACKAGES, *(name for name in more if _is_installed(name))]
-    packages = ", ".join(f"{name} {version(name)}" for name in names)
+    names = [name for name in (*PACKAGES, *more) if installed(name)]
+    packages = ", ".join(f"{name} {installed(name)}" for name in names)
     return (
         f"{os.cpu_count()} cores ({platform.machine()}, {_processor()}), {platform.system()}, "
         f"Python {platform.python_version()}, {packages}; {datetime.now(UTC):%Y-%m-%d}"
@@ -80,14 +80,6 @@ def publish(name: str, content: str, page: Path = PAGE, *, write: bool = True) -
 def _cells(row: Row) -> tuple[str, str, str, str, str]:
     ours, peer, ratio = row.pair
     return row.what, f"{1e3 * ours:.3f}", f"{1e3 * peer:.3f}", f"{ratio:.2f}", row.peer
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 def _processor() -> str:

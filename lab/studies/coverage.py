@@ -42,7 +42,7 @@ from fastlloyd.mechanisms.uncertainty import (
 )
 from fastlloyd.testing import SeededNoise, repeatable_noise
 from fastlloyd_lab.datasets import load
-from studies.coverage_groups import APART, CASES, HIGH, LOW, TUNING, Case, FloatArray
+from studies.coverage_groups import APART, CASES, HIGH, LOW, TUNING, Case, FloatArray, case_of
 from studies.coverage_skewed import skewed_cases
 
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "coverage.md"
@@ -285,14 +285,7 @@ def s1() -> tuple[Case, ...]:
         return ()
     X = LOW + (HIGH - LOW) * (X - X.min(axis=0)) / np.ptp(X, axis=0)
     return tuple(
-        Case(
-            section=APART,
-            name="S1, 15 of about 330",
-            make=lambda rng, d: X,  # noqa: ARG005
-            d=2,
-            k=15,
-            epsilon=epsilon,
-        )
+        case_of(APART, "S1, 15 of about 330", lambda *_: X, 2, 15, epsilon=epsilon)
         for epsilon in (0.5, 1.0, 3.0)
     )
 

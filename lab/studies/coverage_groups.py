@@ -167,8 +167,11 @@ def narrow(k: int, size: int, apart: float, width: float) -> Maker:
     return lambda rng, d: 40 + normal([size] * k, apart)(rng, d) / width
 
 
-def _row(section: str, name: str, make: Maker, d: int, k: int, **fields: object) -> Case:
-    # fields of Case
+def case_of(section: str, name: str, make: Maker, d: int, k: int, **fields: object) -> Case:
+    """Return a case.
+
+    fields : further fields of the case.
+    """
     return Case(section=section, name=name, make=make, d=d, k=k, **fields)  # type: ignore[arg-type]
 
 
@@ -201,40 +204,40 @@ FAR = (
     (2700, 300, 10, 1.0), (2800, 200, 16, 3.0), (9500, 500, 2, 0.5), (19800, 200, 1, 3.0),
 )
 CASES: tuple[Case, ...] = (
-    *(_row(APART, f"{k} of {size}", normal([size] * k, apart), d, k, epsilon=e) for k, size, apart,
-      d, e in EQUAL),
-    _row(APART, "4 of 1000, oval", oval(4, 1000, 9), 2, 4),
-    _row(APART, "5 of 1000, oval", oval(5, 1000, 9), 10, 5),
-    _row(APART, "4 of 1000, bounds 5 times too wide", narrow(4, 1000, 7, 5.0), 2, 4),
-    *(_row(SMALL, f"{few} far from {many}", far(many, few), d, 2, epsilon=e) for many, few, d,
+    *(case_of(APART, f"{k} of {size}", normal([size] * k, apart), d, k, epsilon=e)
+      for k, size, apart, d, e in EQUAL),
+    case_of(APART, "4 of 1000, oval", oval(4, 1000, 9), 2, 4),
+    case_of(APART, "5 of 1000, oval", oval(5, 1000, 9), 10, 5),
+    case_of(APART, "4 of 1000, bounds 5 times too wide", narrow(4, 1000, 7, 5.0), 2, 4),
+    *(case_of(SMALL, f"{few} far from {many}", far(many, few), d, 2, epsilon=e) for many, few, d,
       e in FAR),
-    _row(SMALL, "4 of 1000 and 1 of 150", normal([1000] * 4 + [150], 7), 2, 5),
-    _row(SMALL, "5 of 1500 and 1 of 300", normal([1500] * 5 + [300], 6), 5, 6),
-    _row(SMALL, "2000, 1000, 500, 250, 125", normal([2000, 1000, 500, 250, 125], 6), 3, 5),
-    _row(SMALL, "10 of 800 and 2 of 120", normal([800] * 10 + [120] * 2, 6), 2, 12, epsilon=3.0),
-    *(_row(CLOSE, f"{k} of {size}, {apart:g} deviations apart", normal([size] * k, apart, 8.0), d,
-      k, epsilon=e)
+    case_of(SMALL, "4 of 1000 and 1 of 150", normal([1000] * 4 + [150], 7), 2, 5),
+    case_of(SMALL, "5 of 1500 and 1 of 300", normal([1500] * 5 + [300], 6), 5, 6),
+    case_of(SMALL, "2000, 1000, 500, 250, 125", normal([2000, 1000, 500, 250, 125], 6), 3, 5),
+    case_of(SMALL, "10 of 800 and 2 of 120", normal([800] * 10 + [120] * 2, 6), 2, 12, epsilon=3.0),
+    *(case_of(CLOSE, f"{k} of {size}, {apart:g} deviations apart", normal([size] * k, apart, 8.0),
+      d, k, epsilon=e)
       for k, size, apart, d, e in NEAR),
-    _row(CLOSE, "skewed, 4 of 1500", skewed(4, 1500), 2, 4),
-    _row(CLOSE, "skewed, 4 of 1500", skewed(4, 1500), 5, 4, epsilon=3.0),
-    _row(CLOSE, "heavy tails, 4 of 1500", tailed(4, 1500), 2, 4, epsilon=3.0),
-    _row(WRONG, "1 of 8000", one(8000), 2, 6),
-    _row(WRONG, "1 of 8000", one(8000), 5, 4, epsilon=3.0),
-    _row(WRONG, "uniform, 6000", uniform(6000), 2, 7),
-    _row(WRONG, "6 of 800", normal([800] * 6, 7), 2, 4),
-    _row(WRONG, "6 of 800", normal([800] * 6, 7), 5, 5),
-    _row(WRONG, "3 of 2000", normal([2000] * 3, 7), 2, 6),
-    *(_row(OTHERS, f"4 of 1000, {name}", normal([1000] * 4, 7), 2, 4, algorithm=name)
+    case_of(CLOSE, "skewed, 4 of 1500", skewed(4, 1500), 2, 4),
+    case_of(CLOSE, "skewed, 4 of 1500", skewed(4, 1500), 5, 4, epsilon=3.0),
+    case_of(CLOSE, "heavy tails, 4 of 1500", tailed(4, 1500), 2, 4, epsilon=3.0),
+    case_of(WRONG, "1 of 8000", one(8000), 2, 6),
+    case_of(WRONG, "1 of 8000", one(8000), 5, 4, epsilon=3.0),
+    case_of(WRONG, "uniform, 6000", uniform(6000), 2, 7),
+    case_of(WRONG, "6 of 800", normal([800] * 6, 7), 2, 4),
+    case_of(WRONG, "6 of 800", normal([800] * 6, 7), 5, 5),
+    case_of(WRONG, "3 of 2000", normal([2000] * 3, 7), 2, 6),
+    *(case_of(OTHERS, f"4 of 1000, {name}", normal([1000] * 4, 7), 2, 4, algorithm=name)
       for name in PAPERS),
-    *(_row(OTHERS, f"100 far from 1900, {name}", far(1900, 100), 1, 2, algorithm=name)
+    *(case_of(OTHERS, f"100 far from 1900, {name}", far(1900, 100), 1, 2, algorithm=name)
       for name in PAPERS),
-    *(_row(OTHERS, f"1 of 8000, {name}", one(8000), 2, 5, algorithm=name, epsilon=3.0)
+    *(case_of(OTHERS, f"1 of 8000, {name}", one(8000), 2, 5, algorithm=name, epsilon=3.0)
       for name in PAPERS),
-    _row(OTHERS, "5 of 600, fastlloyd", normal([600] * 5, 7), 5, 5, algorithm="fastlloyd"),
-    _row(OTHERS, "4 of 1000, 5 clients", normal([1000] * 4, 7), 2, 4, clients=5),
-    _row(OTHERS, "250 far from 4750, 5 clients", far(4750, 250), 2, 2, clients=5),
-    _row(UNSEEN, "3 of 2000, and 1 percent far away", with_outliers(3, 2000, 60), 2, 3),
-    _row(UNSEEN, "1 of 5000, and 2 percent far away", with_outliers(1, 5000, 100), 2, 1),
+    case_of(OTHERS, "5 of 600, fastlloyd", normal([600] * 5, 7), 5, 5, algorithm="fastlloyd"),
+    case_of(OTHERS, "4 of 1000, 5 clients", normal([1000] * 4, 7), 2, 4, clients=5),
+    case_of(OTHERS, "250 far from 4750, 5 clients", far(4750, 250), 2, 2, clients=5),
+    case_of(UNSEEN, "3 of 2000, and 1 percent far away", with_outliers(3, 2000, 60), 2, 3),
+    case_of(UNSEEN, "1 of 5000, and 2 percent far away", with_outliers(1, 5000, 100), 2, 1),
 )
 TUNED_EQUAL = (
     (3, 1000, 8, 2, 1.0), (5, 300, 8, 2, 1.0), (3, 1000, 6, 1, 1.0), (3, 1000, 8, 5, 1.0),
@@ -253,25 +256,25 @@ TUNED_FAR = (
     (2850, 150, 16, 3.0),
 )
 TUNING: tuple[Case, ...] = (
-    *(_row(APART, f"{k} of {size}, {apart:g} deviations apart", normal([size] * k, apart, 4.0), d,
-      k, epsilon=e)
+    *(case_of(APART, f"{k} of {size}, {apart:g} deviations apart", normal([size] * k, apart, 4.0),
+      d, k, epsilon=e)
       for k, size, apart, d, e in TUNED_EQUAL),
-    *(_row(SMALL, f"{few} far from {many}", far(many, few), d, 2, epsilon=e) for many, few, d,
+    *(case_of(SMALL, f"{few} far from {many}", far(many, few), d, 2, epsilon=e) for many, few, d,
       e in TUNED_FAR),
-    _row(SMALL, "4 of 1000 and 1 of 100", normal([1000] * 4 + [100], 8, 4.0), 2, 5),
-    _row(SMALL, "7 of 500 and 1 of 100", normal([500] * 7 + [100], 8, 4.0), 2, 8, epsilon=3.0),
-    _row(SMALL, "3 of 2000 and 1 of 100", normal([2000] * 3 + [100], 8, 4.0), 10, 4),
-    _row(CLOSE, "skewed, 3 of 3000", skewed(3, 3000), 2, 3, epsilon=3.0),
-    _row(CLOSE, "skewed, 5 of 2000", skewed(5, 2000), 1, 5, epsilon=3.0),
-    _row(CLOSE, "heavy tails, 5 of 2000", tailed(5, 2000), 2, 5, epsilon=3.0),
-    _row(WRONG, "1 of 5000", one(5000), 2, 4),
-    _row(WRONG, "1 of 10000", one(10000), 2, 8, epsilon=3.0),
-    _row(WRONG, "1 of 3000", one(3000), 1, 6),
-    _row(WRONG, "7 of 500", normal([500] * 7, 8, 4.0), 2, 5),
-    _row(WRONG, "6 of 1000", normal([1000] * 6, 8, 4.0), 5, 4),
-    *(_row(OTHERS, f"5 of 1000, {name}", normal([1000] * 5, 3, 4.0), 2, 5, algorithm=name)
+    case_of(SMALL, "4 of 1000 and 1 of 100", normal([1000] * 4 + [100], 8, 4.0), 2, 5),
+    case_of(SMALL, "7 of 500 and 1 of 100", normal([500] * 7 + [100], 8, 4.0), 2, 8, epsilon=3.0),
+    case_of(SMALL, "3 of 2000 and 1 of 100", normal([2000] * 3 + [100], 8, 4.0), 10, 4),
+    case_of(CLOSE, "skewed, 3 of 3000", skewed(3, 3000), 2, 3, epsilon=3.0),
+    case_of(CLOSE, "skewed, 5 of 2000", skewed(5, 2000), 1, 5, epsilon=3.0),
+    case_of(CLOSE, "heavy tails, 5 of 2000", tailed(5, 2000), 2, 5, epsilon=3.0),
+    case_of(WRONG, "1 of 5000", one(5000), 2, 4),
+    case_of(WRONG, "1 of 10000", one(10000), 2, 8, epsilon=3.0),
+    case_of(WRONG, "1 of 3000", one(3000), 1, 6),
+    case_of(WRONG, "7 of 500", normal([500] * 7, 8, 4.0), 2, 5),
+    case_of(WRONG, "6 of 1000", normal([1000] * 6, 8, 4.0), 5, 4),
+    *(case_of(OTHERS, f"5 of 1000, {name}", normal([1000] * 5, 3, 4.0), 2, 5, algorithm=name)
       for name in PAPERS),
-    *(_row(OTHERS, f"1 of 10000, {name}", one(10000), 2, 8, epsilon=3.0, algorithm=name)
+    *(case_of(OTHERS, f"1 of 10000, {name}", one(10000), 2, 8, epsilon=3.0, algorithm=name)
       for name in PAPERS),
 )
 # fmt: on

@@ -11,7 +11,7 @@ import numpy as np
 
 from fastlloyd.errors import FastLloydError
 from fastlloyd_lab.datasets import load
-from studies.coverage_groups import HIGH, Case, FloatArray, Maker, Rng
+from studies.coverage_groups import HIGH, Case, FloatArray, Maker, Rng, case_of
 
 ALGORITHMS = ("momentlloyd", "fastlloyd", "glloyd", "sulloyd")
 SIZE = 10_000
@@ -127,15 +127,7 @@ KINDS: tuple[tuple[str, Maker, int, int, float], ...] = (
 def skewed_cases() -> tuple[Case, ...]:
     """Return the cases of every kind of column with every algorithm."""
     return tuple(
-        Case(
-            section=section(algorithm),
-            name=name,
-            make=make,
-            d=d,
-            k=k,
-            epsilon=epsilon,
-            algorithm=algorithm,
-        )
+        case_of(section(algorithm), name, make, d, k, epsilon=epsilon, algorithm=algorithm)
         for algorithm in ALGORITHMS
         for name, make, d, k, epsilon in (*_capital_gain(), *KINDS)
     )
@@ -151,13 +143,4 @@ def _capital_gain() -> tuple[tuple[str, Maker, int, int, float], ...]:
         print("Capital gains are left out: see docs/how-to/data-sets.md", file=sys.stderr)
         return ()
     X = HIGH * column[:, None] / MOST_GAIN
-    return tuple(
-        (
-            "capital gains of adult",
-            lambda rng, d: X,  # noqa: ARG005
-            1,
-            k,
-            1.0,
-        )
-        for k in (1, 3)
-    )
+    return tuple(("capital gains of adult", lambda *_: X, 1, k, 1.0) for k in (1, 3))

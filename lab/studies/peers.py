@@ -14,7 +14,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from fastlloyd.base.version import __version__
 from fastlloyd.errors import FastLloydError, NoisyResultWarning, WeakGuaranteeWarning
 from fastlloyd.evaluation.metrics import nicv
 from fastlloyd_lab.datasets import named
+from fastlloyd_lab.experiments.runner import installed
 
 EPSILONS = (0.5, 1.0)
 PACKAGES = ("scikit-learn", "numpy", "diffprivlib")
@@ -173,19 +173,11 @@ def main() -> int:
     console.print(table)
     versions = [
         f"fastlloyd {__version__}",
-        *(f"{package} {installed(package)}" for package in PACKAGES),
+        *(f"{package} {installed(package) or '-'}" for package in PACKAGES),
     ]
     console.print(", ".join(versions))
     console.print("NOT RUN: " + "; ".join(not_run))
     return 0
-
-
-def installed(package: str) -> str:
-    """Return the version of a package, or "-" if it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "-"
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fastlloyd.base.arrays import FloatArray
+
 Rng = np.random.Generator
 N_RECORDS = 10_000
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd_lab.experiments.problem import Problem, make_problem
@@ -185,7 +186,7 @@ def sheet(draws: Draws, n: int, d: int, k: int) -> FloatArray:
     ) + 0.02 * draws.normal((n, d))
 
 
-def _clusters(draws: Draws, sizes: npt.NDArray[np.int64], d: int) -> FloatArray:
+def _clusters(draws: Draws, sizes: IntArray, d: int) -> FloatArray:
     """Return records of clusters with these sizes, in random order. Centres are normal with
     standard deviation 3. The standard deviations of a cluster are 0.5 to 1.5.
     """
@@ -205,7 +206,7 @@ def _student(draws: Draws, n: int, d: int, k: int, freedom: int) -> FloatArray:
     return np.asarray(centres + draws.normal((n, d)) / np.sqrt(chi2 / freedom))
 
 
-def _shared(n: int, weights: FloatArray) -> npt.NDArray[np.int64]:
+def _shared(n: int, weights: FloatArray) -> IntArray:
     """Return the sizes of clusters with n records in all, in proportion to the weights, at least
     two each.
     """

@@ -9,10 +9,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.network_parties import VolatileClient, VolatileServer
-from benchmarks.network_run import self_signed
+from benchmarks.network_run import client_of, self_signed, server_of
 from fastlloyd.base.compiling import is_compiled
-from fastlloyd.federation.transport.grpc.client import GrpcClient
-from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
 from paper.overhead.cases import Measured, Part
 from paper.overhead.parties import Stopwatch, Times
@@ -67,14 +65,7 @@ def _main(pipe: Connection, name: str, folders: list[Path], tls: dict[str, TlsId
 
 async def _serve(pipe: Connection, part: Part, tls: dict[str, TlsIdentity]) -> Times:
     session = part.server()
-    certificates = {name: tls[name].certificate for name in part.plan.names}
-    server = GrpcServer(
-        VolatileServer(session),
-        part.plan,
-        address="127.0.0.1:0",
-        identity=tls["server"],
-        certificates=certificates,
-    )
+    server = server_of(VolatileServer(session), part.plan, tls)
     await server.start()
     pipe.send(server.port)
     await server.wait()
@@ -83,12 +74,5 @@ async def _serve(pipe: Connection, part: Part, tls: dict[str, TlsIdentity]) -> T
 
 async def _take_part(part: Part, name: str, port: int, tls: dict[str, TlsIdentity]) -> Times:
     session = part.client(name)
-    client = GrpcClient(
-        VolatileClient(session),
-        part.plan,
-        address=f"127.0.0.1:{port}",
-        identity=tls[name],
-        server_certificate=tls["server"].certificate,
-    )
-    await client.run()
+    await client_of(VolatileClient(session), part.plan, tls, name, port).run()
     return session.times

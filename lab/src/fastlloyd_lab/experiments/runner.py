@@ -250,7 +250,7 @@ def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> d
         "methods": {method.name: method.label for method in methods},
         "central": {method.name: method.central for method in methods},
         "datasets": {},
-        "libraries": {name: found for name in LIBRARIES if (found := _installed(name))},
+        "libraries": {name: found for name in LIBRARIES if (found := installed(name))},
         "machine": {
             "python": platform.python_version(),
             "platform": platform.platform(),
@@ -260,7 +260,8 @@ def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> d
     }
 
 
-def _installed(name: str) -> str:
+def installed(name: str) -> str:
+    """Return the version of a package, or "" if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
