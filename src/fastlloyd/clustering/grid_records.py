@@ -18,9 +18,9 @@ import numpy as np
 
 from fastlloyd.base.arrays import GridArray, RealArray
 from fastlloyd.base.compiling import is_compiled
+from fastlloyd.base.threads import reading_ahead
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import Clipped
-from fastlloyd.clustering.parallel import reading_ahead
 from fastlloyd.errors import DataError
 from fastlloyd.records.ids import Ids
 from fastlloyd.records.table import ColumnBlock, ids_of

@@ -15,7 +15,7 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.compiling import is_compiled
 from fastlloyd.base.randomness import Draws
-from fastlloyd.clustering.parallel import n_threads, work_together
+from fastlloyd.base.threads import n_threads, work_together
 from fastlloyd.errors import LocalProtocolError
 
 BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.compiling import is_compiled
 from fastlloyd.base.notes import note
+from fastlloyd.base.threads import in_spans, n_threads
 from fastlloyd.dp.quantiles import EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_of, derivatives
 
 CELL_BITS: Final = 7  # after the leading bit
@@ -36,6 +37,7 @@ _DIFFERS: Final = (
 _BLOCK: Final = 8192  # draws at a time: what they take stays in the cache
 _STEPS: Final = 2  # of compiled code, in the time of a draw
 _WORTH_CALLING: Final = 4096  # draws: fewer do not repay that the kernel is compiled or loaded
+_WORTH_THREADS: Final = 1 << 17  # draws: fewer take less than half a millisecond
 _SURE: Final = 9, 12  # deviations, and values besides, above the mean number of open values
 _ROUNDING: Final = 2.0**-45  # of all sums and products, in units of the scale
 _LEFT: Final = 52 - CELL_BITS  # bits of a float64 after those that number the cell
@@ -80,12 +82,18 @@ class Cubics:
         firsts : first bits of each number, and the sign if the law is mirrored, int64 (n,).
         scale, shift : as in `quantiles.Cells.brackets`.
         """
-        values, is_open = np.empty(firsts.size, dtype=np.int64), np.empty(firsts.size, dtype=bool)
-        given = (firsts, self.table, self.start, self.mirrored, scale, shift, values, is_open)
-        if firsts.size >= _WORTH_CALLING and is_compiled(_STEPS * firsts.size):
-            _compiled_look()(*given)
-        else:
-            _look(*given)
+        n = firsts.size
+        # a number that no thread has looked at is open, so it will be completed
+        values, is_open = np.empty(n, dtype=np.int64), np.ones(n, dtype=bool)
+        compiled = n >= _WORTH_CALLING and is_compiled(_STEPS * n)
+        version = _compiled_look() if compiled else _look
+        given = self.table, self.start, self.mirrored, scale, shift
+
+        def look(start: int, stop: int) -> None:
+            version(firsts[start:stop], *given, values[start:stop], is_open[start:stop])
+
+        threads = n_threads() if n >= _WORTH_THREADS else 1
+        in_spans(look, n, threads, threads)
         return values, is_open
 
 

@@ -42,6 +42,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fastlloyd.base.threads import in_spans, n_threads
 from fastlloyd.dp.enclosures import exponential, normal_cdf
 from fastlloyd.dp.first_bits import LARGEST_SCALES, LEAST_SCALE, cubics_of
 from fastlloyd.dp.quantiles import BLOCK, EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_of
@@ -52,6 +53,9 @@ RandomBytes = Callable[[int], bytes]
 
 MAX_SCALE = 2**44
 """Largest scale of noise. With a larger scale, sums of noise could come near 2^63."""
+
+_WORTH_THREADS = 1 << 18
+"""Number of bytes that the system takes half a millisecond to give: less does not repay threads."""
 
 _MOST_BITS = 4096
 """Largest number of bits for one comparison. An honest source needs more with probability below
@@ -110,11 +114,21 @@ class SystemNoise:
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
         """Return the result of the function `rounded_gaussian`."""
-        return rounded_gaussian(scale, size, os.urandom)
+        return rounded_gaussian(scale, size, system_bytes)
 
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
         """Return the result of the function `two_sided_geometric`."""
-        return two_sided_geometric(scale, size, os.urandom)
+        return two_sided_geometric(scale, size, system_bytes)
+
+
+def system_bytes(size: int) -> bytes:
+    """Return `size` fresh bytes from the system's random source. Threads share a large number.
+
+    A repeatable source is read by one thread, in order. Here order means nothing, because each byte
+    is independent of all others and is used once.
+    """
+    threads = n_threads() if size >= _WORTH_THREADS else 1
+    return b"".join(in_spans(lambda start, stop: os.urandom(stop - start), size, threads, threads))
 
 
 def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fastlloyd.clustering.parallel import work_together
+from fastlloyd.base.threads import work_together
 
 
 def a_helper_comes() -> bool:
@@ -83,16 +83,15 @@ if __name__ == "__main__":
 
 def test_where_no_thread_can_be_started_the_caller_works_alone() -> None:
     program = """
-from fastlloyd.base import compiling
-from fastlloyd.clustering import parallel
+from fastlloyd.base import threads
 
 def refused(*_):
     raise RuntimeError("can't start new thread")
 
-parallel.start_new_thread = refused
+threads.start_new_thread = refused
 for _ in range(10):
-    assert sorted(parallel.work_together([lambda: 0, lambda: 1], 3)) == [0, 1]
-assert parallel._helpers().jobs.empty()
+    assert sorted(threads.work_together([lambda: 0, lambda: 1], 3)) == [0, 1]
+assert threads._helpers().jobs.empty()
 """
     # our own program
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from designs import design_mechanism
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.threads import n_threads
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
-from fastlloyd.clustering.parallel import n_threads
 from fastlloyd.errors import DataError
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.answering import LocalRecords

@@ -1,13 +1,10 @@
-"""Threads that share spans of the records: every record once, whoever takes it; the right sums, and
-nothing kept afterwards.
+"""Threads that share spans of the records: every record once, whoever takes it, and the right
+sums.
 """
 
-import gc
 import threading
 import time
-import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +17,9 @@ pytest.importorskip("numba", reason="compiled code is not installed: the extra `
 
 from fastlloyd.base import compiling
 from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.threads import reading_ahead
 from fastlloyd.clustering import kernels, parallel, reference
-from fastlloyd.clustering.parallel import over_spans, sum_over_spans, work_together
+from fastlloyd.clustering.parallel import over_spans, sum_over_spans
 
 assert compiling.is_compiled(1 << 40)
 
@@ -77,7 +75,11 @@ def test_one_thread_does_what_is_small_and_several_what_is_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[int] = []
-    monkeypatch.setattr(parallel, "work_together", lambda _pieces, threads: calls.append(threads))
+
+    def in_spans(_task: object, _n: int, _pieces: int, threads: int) -> None:
+        calls.extend([threads] if threads > 1 else [])
+
+    monkeypatch.setattr(parallel, "in_spans", in_spans)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     X = records(1 << 16)
     k = parallel.WORTH_THREADS // len(X) - parallel.READING_STEPS
@@ -86,7 +88,7 @@ def test_one_thread_does_what_is_small_and_several_what_is_large(
     assert calls == []
     over_spans(span, X, k)
     assert calls == [3]
-    with parallel.reading_ahead():
+    with reading_ahead():
         over_spans(span, X, 2 * k + parallel.READING_STEPS, blas=True)
     assert calls == [3, 2]
     monkeypatch.setattr(parallel, "is_compiled", lambda _: False)
@@ -149,109 +151,6 @@ def test_an_iteration_is_one_kernel_for_each_span_and_helpers_take_some(
             break
         kernels.cluster_statistics(X, C, 2000)
     assert len(kernel.by) == 2
-
-
-def numbers(n: int) -> list[Callable[[], int]]:
-    return [partial(int, i) for i in range(n)]
-
-
-def a_helper_comes() -> bool:
-    """Within a minute: one that has just been started, or is busy, does not come, and that is
-    allowed.
-    """
-
-    def who() -> int:
-        time.sleep(0.02)
-        return threading.get_ident()
-
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if len(set(work_together([who] * 4, 2))) == 2:
-            return True
-    return False
-
-
-def test_a_helper_that_waits_uses_no_processor_time() -> None:
-    assert a_helper_comes()
-    before = time.process_time()
-    time.sleep(0.3)
-    assert time.process_time() - before < 0.15
-
-
-@pytest.mark.parametrize("failing", [0, 3])
-def test_what_fails_in_any_thread_is_raised_to_the_caller(failing: int) -> None:
-    def piece(i: int) -> int:
-        if i == failing:
-            raise ValueError("the piece that fails")
-        return i
-
-    for _ in range(20):
-        with pytest.raises(ValueError, match="piece that fails"):
-            work_together([partial(piece, i) for i in range(4)], 2)
-        assert sorted(work_together(numbers(4), 2)) == [0, 1, 2, 3]
-
-
-def test_after_a_failure_nothing_more_is_begun_and_what_was_begun_has_ended() -> None:
-    begun: list[int] = []
-    ended: list[int] = []
-
-    def piece(i: int) -> None:
-        begun.append(i)
-        time.sleep(0.01)
-        if i == 1:
-            raise ValueError(i)
-        time.sleep(0.05)
-        ended.append(i)
-
-    with pytest.raises(ValueError, match="1"):
-        work_together([partial(piece, i) for i in range(50)], 3)
-    assert sorted([*ended, 1]) == sorted(begun)
-    assert len(begun) < 10
-
-
-def test_callers_in_several_threads_get_their_own_results() -> None:
-    results: dict[int, list[list[int]]] = {}
-
-    def caller(i: int) -> None:
-        results[i] = [
-            sorted(work_together([partial(int, 100 * i + j) for j in range(7)], 3))
-            for _ in range(200)
-        ]
-
-    threads = [threading.Thread(target=caller, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert results == {i: [[100 * i + a for a in range(7)]] * 200 for i in range(4)}
-
-
-def test_nobody_waits_for_what_a_helper_does_for_another() -> None:
-    """All helpers are busy with somebody else's work until ours is done."""
-    done = threading.Event()
-
-    def busy() -> bool:
-        return done.wait(60)
-
-    other = threading.Thread(target=work_together, args=([busy] * 10, 4))
-    other.start()
-    found = work_together(numbers(7), 3)
-    done.set()
-    other.join(60)
-    assert sorted(found) == list(range(7))
-
-
-def test_nothing_of_a_job_is_kept() -> None:
-    values = np.zeros(10)
-    watched = weakref.ref(values)
-    work_together([values.sum] * 10, 2)
-    del values
-    for _ in range(200):  # a helper that came late lets go a moment later
-        gc.collect()
-        if watched() is None:
-            break
-        time.sleep(0.01)
-    assert watched() is None
 
 
 Problem = tuple[IntArray, IntArray]

@@ -17,9 +17,9 @@ import pytest
 
 pytest.importorskip("numba", reason="compiled code is not installed: the extra `fast`")
 
-from fastlloyd.base import compiling
+from fastlloyd.base import compiling, threads
+from fastlloyd.base.threads import work_together
 from fastlloyd.clustering import kernels, parallel, reference
-from fastlloyd.clustering.parallel import work_together
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def test_an_interrupt_anywhere_ends_the_work_and_spoils_none_that_comes_later(fi
     pieces = [partial(piece, i) for i in range(6)]
     for point in range(1000):
         if first:
-            parallel._helpers.cache_clear()
+            threads._helpers.cache_clear()
         begun.clear()
         ended.clear()
         try:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
+from fastlloyd.base.threads import work_together
 from fastlloyd.clustering import public_kmeans
-from fastlloyd.clustering.parallel import work_together
 from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, first_centroids, k_means
 from fastlloyd.errors import LocalProtocolError
 

@@ -1,8 +1,10 @@
 """One update against a slow oracle in Python fractions, and the loop against plain k-means."""
 
 import math
+import os
 from fractions import Fraction
 from functools import cache
+from unittest import mock
 
 import msgspec
 import numpy as np
@@ -106,9 +108,10 @@ def slow_next_centroids(
     first=st.booleans(),
     size=st.sampled_from([3, 100, 2**20, 2**40, 2**62]),
     counts=st.sampled_from([2, 100, 10**6, 2**50]),
+    n_threads=st.integers(1, 4),
     seed=st.integers(0, 2**32),
 )
-def test_the_update_is_the_written_one_for_every_algorithm_rule_and_count_grid(
+def test_the_update_is_the_written_one_for_every_algorithm_rule_count_grid_and_number_of_threads(
     name: str,
     box: str,
     count_bits: int,
@@ -117,6 +120,7 @@ def test_the_update_is_the_written_one_for_every_algorithm_rule_and_count_grid(
     first: bool,
     size: int,
     counts: int,
+    n_threads: int,
     seed: int,
 ) -> None:
     m = mechanism(name, box, count_bits, rule, min_count)
@@ -130,7 +134,11 @@ def test_the_update_is_the_written_one_for_every_algorithm_rule_and_count_grid(
         m.domain.half_widths if rule is not Postprocessing.NONE else np.full(d, m.domain.saturation)
     )
     centroids = generator.integers(-reach, reach + 1, (k, d))
-    found = moved(m, round, centroids, answer)
+    with (
+        mock.patch.dict(os.environ, OMP_NUM_THREADS=str(n_threads)),
+        mock.patch("fastlloyd.mechanisms.lloyd.mechanism._WORTH_THREADS", 1),
+    ):
+        found = moved(m, round, centroids, answer)
     points, updated = slow_next_centroids(m, round, centroids, answer)
     assert found.centroids.dtype == np.int64
     assert found.centroids.tolist() == points

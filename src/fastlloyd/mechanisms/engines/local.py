@@ -15,7 +15,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple
 
 from fastlloyd.base.processes import forbid_core_dumps, uninterrupted
-from fastlloyd.clustering.parallel import n_threads
+from fastlloyd.base.threads import n_threads
 from fastlloyd.errors import EngineError
 from fastlloyd.mechanisms.engines.engine import PULSE, Result
 

@@ -5,9 +5,11 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.names import NAME, NAME_RULE
+from fastlloyd.base.threads import in_spans, n_threads
 from fastlloyd.clustering import update
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
 from fastlloyd.clustering.update import Postprocessing
@@ -21,6 +23,8 @@ from fastlloyd.mechanisms.private_run import check_guarantee
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
+
+_WORTH_THREADS = 1 << 15  # numbers of an answer: fewer take less than half a millisecond
 
 
 class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -71,19 +75,37 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         them to the domain, all in integers. A centroid with a noisy count below `min_count` is not
         moved. The argument `noise` is not used.
         """
-        centroids, sums, counts = state.centroids, answer[:, :-1], answer[:, -1]
-        updated = update.is_large_enough(counts, m.number_bits, m.min_count)
+        updated = update.is_large_enough(answer[:, -1], m.number_bits, m.min_count)
+        moved = state.centroids.copy()
+
+        def move(start: int, stop: int) -> None:
+            rows = slice(start, stop)
+            moved[rows] = self._moved(m, moved[rows], answer[rows], updated[rows])
+
+        threads = n_threads() if answer.size >= _WORTH_THREADS else 1
+        in_spans(move, len(moved), threads, threads)
+        return Clustering(moved, state.centroids, answer, updated, unit=2.0**-m.share_bits)
+
+    def _moved(
+        self, m: "LloydMechanism", centroids: IntArray, answer: IntArray, updated: NDArray[np.bool_]
+    ) -> IntArray:
+        """Return the next centroids of some clusters, int64 (n, n_features).
+
+        answer : noisy sums and, in the last column, counts of these clusters.
+        updated : whether each centroid is moved.
+        """
         stays = ~updated[:, None]
-        moves = update.divide(np.where(stays, 0, sums), np.where(updated, counts, 1), m.count_bits)
+        moves = update.divide(
+            np.where(stays, 0, answer[:, :-1]), np.where(updated, answer[:, -1], 1), m.count_bits
+        )
         if m.algorithm.clipping and self.squared_radius is not None:
             moves = update.clip_to_radius(moves, self.squared_radius)
         moved = update.saturate(
             moves if self.squared_radius is None else centroids + moves, m.domain.saturation
         )
-        moved = update.postprocess(
+        return update.postprocess(
             np.where(stays, centroids, moved), m.domain.half_widths, m.algorithm.postprocessing
         )
-        return Clustering(moved, centroids, answer, updated, unit=2.0**-m.share_bits)
 
     def facts(self, m: "LloydMechanism") -> dict[str, Any]:
         """Return the radius, the sensitivities and the noise of the round."""

@@ -1,0 +1,139 @@
+"""Noise that several threads read and compute: the same values of the same bits, every byte used
+once, and an error instead of part of a draw.
+"""
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fastlloyd.dp import first_bits, noise
+from fastlloyd.dp.first_bits import cubics_of
+from fastlloyd.dp.noise import SystemNoise, rounded_gaussian, system_bytes, two_sided_geometric
+from fastlloyd.dp.quantiles import NORMAL
+from fastlloyd.errors import FastLloydError
+from fastlloyd.testing import SeededNoise
+
+# 4, 5 and 8 bytes first
+SCALES = [Fraction(7, 2), Fraction(2) ** 26 + 1, Fraction(2) ** 40]
+SIZE = 10_001
+Sampler = Callable[[Fraction, int, noise.RandomBytes], NDArray[np.int64]]
+
+
+def use_threads(patch: pytest.MonkeyPatch, n: int) -> None:
+    """Use this number of threads, however little there is to do."""
+    patch.setenv("OMP_NUM_THREADS", str(n))
+    patch.setattr(noise, "_WORTH_THREADS", 1)
+    patch.setattr(first_bits, "_WORTH_THREADS", 1)
+
+
+class Pieces:
+    """The system's source, with every piece that it gave, by any thread."""
+
+    def __init__(self, *, fails_at: int | None = None, short_at: int | None = None) -> None:
+        self.given: list[bytes] = []
+        self._fails_at, self._short_at, self._lock = fails_at, short_at, threading.Lock()
+        self._stream = SeededNoise(3)
+
+    def __call__(self, size: int) -> bytes:
+        with self._lock:
+            number = len(self.given)
+            self.given.append(self._stream._bytes(size - (number == self._short_at)))
+        if number == self._fails_at:
+            raise OSError("no entropy")
+        return self.given[number]
+
+
+@pytest.mark.parametrize("draw", [rounded_gaussian, two_sided_geometric])
+@pytest.mark.parametrize("scale", SCALES)
+def test_equal_bytes_give_equal_values_in_equal_places_whatever_the_number_of_threads(
+    draw: Sampler, scale: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[list[int], bytes]] = []
+    for n in (1, 2, 3, 7):
+        use_threads(monkeypatch, n)
+        source = SeededNoise(7)
+        found.append((draw(scale, SIZE, source._bytes).tolist(), source._bytes(8)))
+    assert all(each == found[0] for each in found)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("size", [0, 1, 2, 8, 1001])
+def test_bytes_of_the_system_are_each_handed_out_once(
+    size: int, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_threads(monkeypatch, n)
+    source = Pieces()
+    monkeypatch.setattr(os, "urandom", source)
+    found = system_bytes(size)
+    assert len(found) == size
+    assert len(source.given) == (n if size else 1)
+    assert found in {b"".join(order) for order in itertools.permutations(source.given)}
+
+
+def test_noise_of_threads_is_that_of_the_bytes_that_they_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use_threads(monkeypatch, 2)
+    monkeypatch.setattr(noise, "_WORTH_THREADS", 4 * SIZE)  # one read by two threads, then one each
+    source = Pieces()
+    monkeypatch.setattr(os, "urandom", source)
+    found = SystemNoise().gaussian(Fraction(1000), SIZE).tolist()
+    first, second, *others = source.given
+    assert len(first) + len(second) >= 4 * SIZE
+
+    def values(bits: bytes) -> object:
+        pieces = iter([bits, *others])
+        return rounded_gaussian(Fraction(1000), SIZE, lambda _: next(pieces)).tolist()
+
+    assert found in [values(first + second), values(second + first)]
+
+
+@pytest.mark.parametrize("law", ["gaussian", "two_sided_geometric"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_source_that_fails_in_any_thread_is_an_error_and_no_noise_comes_out(
+    law: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_threads(monkeypatch, 2)
+    monkeypatch.setattr(os, "urandom", Pieces(fails_at=number))
+    with pytest.raises(OSError, match="no entropy"):
+        getattr(SystemNoise(), law)(Fraction(10), SIZE)
+    monkeypatch.setattr(os, "urandom", Pieces(short_at=number))
+    with pytest.raises(FastLloydError, match="no noise was drawn"):
+        getattr(SystemNoise(), law)(Fraction(10), SIZE)
+
+
+def test_a_number_that_no_thread_has_looked_at_is_completed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = rounded_gaussian(Fraction(10), SIZE, SeededNoise(5)._bytes)
+    monkeypatch.setattr(first_bits, "in_spans", lambda *_: [])
+    _, is_open = cubics_of(NORMAL, 4).look(np.arange(SIZE), 10.0, 0.5)
+    assert is_open.all()
+    found = rounded_gaussian(Fraction(10), SIZE, SeededNoise(5)._bytes)
+    # the first 32 bits are the same, and nearly always decide
+    assert np.count_nonzero(found != expected) < SIZE / 30
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_number_of_draws_alone_decides_whether_threads_are_used(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    used: list[int] = []
+
+    def in_spans(task: object, n: int, pieces: int, threads: int) -> list[NDArray[np.int64]]:
+        used.append(threads)
+        return []
+
+    monkeypatch.setattr(first_bits, "in_spans", in_spans)
+    least = first_bits._WORTH_THREADS
+    for size in (least - 1, least):
+        numbers = np.random.default_rng(seed).integers(0, 2**32, size)
+        cubics_of(NORMAL, 4).look(numbers, 10.0, 0.5)
+    assert used == [1, 3]
