@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.compiling import is_compiled
 from fastlloyd.base.notes import note
-from fastlloyd.base.threads import in_spans, n_threads
+from fastlloyd.base.threads import shared
 from fastlloyd.dp.quantiles import EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_of, derivatives
 
 CELL_BITS: Final = 7  # after the leading bit
@@ -37,7 +37,6 @@ _DIFFERS: Final = (
 _BLOCK: Final = 8192  # draws at a time: what they take stays in the cache
 _STEPS: Final = 2  # of compiled code, in the time of a draw
 _WORTH_CALLING: Final = 4096  # draws: fewer do not repay that the kernel is compiled or loaded
-_WORTH_THREADS: Final = 1 << 17  # draws: fewer take less than half a millisecond
 _SURE: Final = 9, 12  # deviations, and values besides, above the mean number of open values
 _ROUNDING: Final = 2.0**-45  # of all sums and products, in units of the scale
 _LEFT: Final = 52 - CELL_BITS  # bits of a float64 after those that number the cell
@@ -92,8 +91,7 @@ class Cubics:
         def look(start: int, stop: int) -> None:
             version(firsts[start:stop], *given, values[start:stop], is_open[start:stop])
 
-        threads = n_threads() if n >= _WORTH_THREADS else 1
-        in_spans(look, n, threads, threads)
+        shared(look, n, nanoseconds=4 * n)
         return values, is_open
 
 

@@ -42,7 +42,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.threads import in_spans, n_threads
+from fastlloyd.base.threads import shared
 from fastlloyd.dp.enclosures import exponential, normal_cdf
 from fastlloyd.dp.first_bits import LARGEST_SCALES, LEAST_SCALE, cubics_of
 from fastlloyd.dp.quantiles import BLOCK, EXPONENTIAL, LOWEST_BIT, NORMAL, Law, cells_of
@@ -53,9 +53,6 @@ RandomBytes = Callable[[int], bytes]
 
 MAX_SCALE = 2**44
 """Largest scale of noise. With a larger scale, sums of noise could come near 2^63."""
-
-_WORTH_THREADS = 1 << 18
-"""Number of bytes that the system takes half a millisecond to give: less does not repay threads."""
 
 _MOST_BITS = 4096
 """Largest number of bits for one comparison. An honest source needs more with probability below
@@ -127,8 +124,8 @@ def system_bytes(size: int) -> bytes:
     A repeatable source is read by one thread, in order. Here order means nothing, because each byte
     is independent of all others and is used once.
     """
-    threads = n_threads() if size >= _WORTH_THREADS else 1
-    return b"".join(in_spans(lambda start, stop: os.urandom(stop - start), size, threads, threads))
+    read = shared(lambda start, stop: os.urandom(stop - start), size, nanoseconds=2 * size)
+    return b"".join(read)
 
 
 def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:

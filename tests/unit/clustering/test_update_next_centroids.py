@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from designs import design_mechanism
+from fastlloyd.base import threads
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import reference
@@ -136,7 +137,7 @@ def test_the_update_is_the_written_one_for_every_algorithm_rule_count_grid_and_n
     centroids = generator.integers(-reach, reach + 1, (k, d))
     with (
         mock.patch.dict(os.environ, OMP_NUM_THREADS=str(n_threads)),
-        mock.patch("fastlloyd.mechanisms.lloyd.mechanism._WORTH_THREADS", 1),
+        mock.patch.object(threads, "WORTH_NANOSECONDS", 0),
     ):
         found = moved(m, round, centroids, answer)
     points, updated = slow_next_centroids(m, round, centroids, answer)

@@ -7,11 +7,13 @@ import os
 import threading
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fastlloyd.base import threads
 from fastlloyd.dp import first_bits, noise
 from fastlloyd.dp.first_bits import cubics_of
 from fastlloyd.dp.noise import SystemNoise, rounded_gaussian, system_bytes, two_sided_geometric
@@ -28,8 +30,7 @@ Sampler = Callable[[Fraction, int, noise.RandomBytes], NDArray[np.int64]]
 def use_threads(patch: pytest.MonkeyPatch, n: int) -> None:
     """Use this number of threads, however little there is to do."""
     patch.setenv("OMP_NUM_THREADS", str(n))
-    patch.setattr(noise, "_WORTH_THREADS", 1)
-    patch.setattr(first_bits, "_WORTH_THREADS", 1)
+    patch.setattr(threads, "WORTH_NANOSECONDS", 0)
 
 
 class Pieces:
@@ -72,7 +73,7 @@ def test_bytes_of_the_system_are_each_handed_out_once(
     monkeypatch.setattr(os, "urandom", source)
     found = system_bytes(size)
     assert len(found) == size
-    assert len(source.given) == (n if size else 1)
+    assert len(source.given) == n
     assert found in {b"".join(order) for order in itertools.permutations(source.given)}
 
 
@@ -80,7 +81,8 @@ def test_noise_of_threads_is_that_of_the_bytes_that_they_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use_threads(monkeypatch, 2)
-    monkeypatch.setattr(noise, "_WORTH_THREADS", 4 * SIZE)  # one read by two threads, then one each
+    # one is read by two threads, then one after the other
+    monkeypatch.setattr(threads, "WORTH_NANOSECONDS", 4 * SIZE)
     source = Pieces()
     monkeypatch.setattr(os, "urandom", source)
     found = SystemNoise().gaussian(Fraction(1000), SIZE).tolist()
@@ -112,7 +114,7 @@ def test_a_number_that_no_thread_has_looked_at_is_completed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = rounded_gaussian(Fraction(10), SIZE, SeededNoise(5)._bytes)
-    monkeypatch.setattr(first_bits, "in_spans", lambda *_: [])
+    monkeypatch.setattr(first_bits, "shared", lambda *_, **__: [])
     _, is_open = cubics_of(NORMAL, 4).look(np.arange(SIZE), 10.0, 0.5)
     assert is_open.all()
     found = rounded_gaussian(Fraction(10), SIZE, SeededNoise(5)._bytes)
@@ -124,16 +126,20 @@ def test_a_number_that_no_thread_has_looked_at_is_completed(
 def test_the_number_of_draws_alone_decides_whether_threads_are_used(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     used: list[int] = []
+    in_spans = threads.in_spans
 
-    def in_spans(task: object, n: int, pieces: int, threads: int) -> list[NDArray[np.int64]]:
-        used.append(threads)
-        return []
+    def counted(task: Any, n: int, pieces: int, n_threads: int) -> list[Any]:
+        used.append(n_threads)
+        return in_spans(task, n, pieces, n_threads)
 
-    monkeypatch.setattr(first_bits, "in_spans", in_spans)
-    least = first_bits._WORTH_THREADS
+    monkeypatch.setattr(threads, "in_spans", counted)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    least = threads.WORTH_NANOSECONDS // 4
     for size in (least - 1, least):
         numbers = np.random.default_rng(seed).integers(0, 2**32, size)
         cubics_of(NORMAL, 4).look(numbers, 10.0, 0.5)
-    assert used == [1, 3]
+    least = threads.WORTH_NANOSECONDS // 2
+    for size in (least - 1, least):
+        system_bytes(size)
+    assert used == [1, 3, 1, 3]

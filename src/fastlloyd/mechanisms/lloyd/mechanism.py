@@ -5,11 +5,10 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.names import NAME, NAME_RULE
-from fastlloyd.base.threads import in_spans, n_threads
+from fastlloyd.base.threads import shared
 from fastlloyd.clustering import update
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
 from fastlloyd.clustering.update import Postprocessing
@@ -23,8 +22,6 @@ from fastlloyd.mechanisms.private_run import check_guarantee
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
-
-_WORTH_THREADS = 1 << 15  # numbers of an answer: fewer take less than half a millisecond
 
 
 class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -68,8 +65,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         answer: Answer,
         noise: AnswerNoise,  # noqa: ARG002
     ) -> Clustering:
-        """Return the state after one step of Lloyd's algorithm (Eqn 10 and Section 5.3.5 of the
-        paper).
+        """Return the state after a step of Lloyd's algorithm (Eqn 10, Section 5.3.5 of the paper).
 
         The step divides sums by counts, clips moves to the radius, moves the centroids, and returns
         them to the domain, all in integers. A centroid with a noisy count below `min_count` is not
@@ -79,33 +75,19 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         moved = state.centroids.copy()
 
         def move(start: int, stop: int) -> None:
-            rows = slice(start, stop)
-            moved[rows] = self._moved(m, moved[rows], answer[rows], updated[rows])
+            old, found, stays = moved[start:stop], answer[start:stop], ~updated[start:stop, None]
+            sums, counts = np.where(stays, 0, found[:, :-1]), np.where(stays[:, 0], 1, found[:, -1])
+            moves = update.divide(sums, counts, m.count_bits)
+            if m.algorithm.clipping and self.squared_radius is not None:
+                moves = update.clip_to_radius(moves, self.squared_radius)
+            origin = 0 if self.squared_radius is None else old
+            new = update.saturate(origin + moves, m.domain.saturation)
+            moved[start:stop] = update.postprocess(
+                np.where(stays, old, new), m.domain.half_widths, m.algorithm.postprocessing
+            )
 
-        threads = n_threads() if answer.size >= _WORTH_THREADS else 1
-        in_spans(move, len(moved), threads, threads)
+        shared(move, len(moved), nanoseconds=16 * answer.size)
         return Clustering(moved, state.centroids, answer, updated, unit=2.0**-m.share_bits)
-
-    def _moved(
-        self, m: "LloydMechanism", centroids: IntArray, answer: IntArray, updated: NDArray[np.bool_]
-    ) -> IntArray:
-        """Return the next centroids of some clusters, int64 (n, n_features).
-
-        answer : noisy sums and, in the last column, counts of these clusters.
-        updated : whether each centroid is moved.
-        """
-        stays = ~updated[:, None]
-        moves = update.divide(
-            np.where(stays, 0, answer[:, :-1]), np.where(updated, answer[:, -1], 1), m.count_bits
-        )
-        if m.algorithm.clipping and self.squared_radius is not None:
-            moves = update.clip_to_radius(moves, self.squared_radius)
-        moved = update.saturate(
-            moves if self.squared_radius is None else centroids + moves, m.domain.saturation
-        )
-        return update.postprocess(
-            np.where(stays, centroids, moved), m.domain.half_widths, m.algorithm.postprocessing
-        )
 
     def facts(self, m: "LloydMechanism") -> dict[str, Any]:
         """Return the radius, the sensitivities and the noise of the round."""
@@ -205,13 +187,8 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         """Return the first state, which contains the initial centroids. A state is a clustering."""
         centroids = self.initial_centroids()
         answer = np.zeros((self.n_clusters, self.n_features + 1), dtype=np.int64)
-        return Clustering(
-            centroids,
-            centroids,
-            answer,
-            np.zeros(self.n_clusters, dtype=np.bool_),
-            unit=2.0**-self.share_bits,
-        )
+        updated = np.zeros(self.n_clusters, dtype=np.bool_)
+        return Clustering(centroids, centroids, answer, updated, unit=2.0**-self.share_bits)
 
     def last_clustering(self, state: Clustering) -> Clustering:
         """Return the last state, which is a clustering."""
