@@ -16,22 +16,23 @@ from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
+SPANS_PER_THREAD = 2  # lest one waits for another
 WORTH_NANOSECONDS = 500_000  # of work: threads need a tenth of a millisecond to begin and to end
 
 _T = TypeVar("_T")
 
 
 def shared(task: Callable[[int, int], _T], n: int, nanoseconds: int) -> list[_T]:
-    """Return the results of `task(start, stop)` for one span per thread, in any order. The spans
-    cover 0 to `n`.
+    """Return the results of `task(start, stop)` for spans that cover 0 to `n`, in any order.
 
     nanoseconds : about the time of all spans in one thread, from shapes alone. If it does not repay
         threads, there is one span.
 
     Raises the errors of `in_spans`.
     """
-    threads = n_threads() if nanoseconds >= WORTH_NANOSECONDS else 1
-    return in_spans(task, n, threads, threads)
+    if nanoseconds < WORTH_NANOSECONDS or (threads := n_threads()) == 1:
+        return [task(0, n)]
+    return in_spans(task, n, SPANS_PER_THREAD * threads, threads)
 
 
 def in_spans(task: Callable[[int, int], _T], n: int, pieces: int, threads: int) -> list[_T]:

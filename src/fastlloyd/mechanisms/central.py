@@ -81,8 +81,8 @@ def release(
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
         exact = capped.answer(query)
         drawing(number)
-        return exact + mechanism.draw_noise(
-            mechanism.all_rounds[number], noise
-        ), mechanism.answer_noise(number)
+        noisy = mechanism.draw_noise(mechanism.all_rounds[number], noise)
+        noisy += exact
+        return noisy, mechanism.answer_noise(number)
 
     return run(mechanism, ask)
