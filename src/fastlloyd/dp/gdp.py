@@ -5,8 +5,8 @@ release is (epsilon, delta)-DP for the points of the curve
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
-Sources are Dong, Roth and Su, "Gaussian Differential Privacy" (2022), corollary 2.13, and Balle and
-Wang (2018), theorem 8.
+Sources are Dong, Roth and Su, "Gaussian Differential Privacy" (arXiv:1905.02383), corollary 2.13,
+and Balle and Wang (2018), theorem 8.
 
 In float64 the two terms cancel. A search in float64 (the paper uses Balle and Wang's Algorithm 1)
 often returns a mu that exceeds the target. Departs from the paper: here the curve has 50 correct
