@@ -45,6 +45,7 @@ NOTHING_TO_TYPE = {
     "how-to/certificates.md",
     "how-to/fingerprints.md",
     "how-to/firewalls-and-proxies.md",
+    "how-to/incidents.md",
     "how-to/install.md",
     "how-to/logs.md",
     "how-to/number-of-clusters.md",
