@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from command_line import FIT, SIMULATE, Command, refused
-from fastlloyd import FastLloyd
+from fastlloyd import FastLloyd, MomentLloyd
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.head_file import head_path
+from fastlloyd.jobs.account import REQUIRE
 from fastlloyd.reports import budget
 
 NOT_COUNTED = "This run is not counted in a ledger"
@@ -379,3 +380,20 @@ def test_a_ledger_takes_no_part_in_runs(fastlloyd: Command, ledger_of_its_own: P
         fastlloyd("ledger", "release", str(ledger_of_its_own), "--run", "0" * 32),
         "give the run up",
     )
+
+
+def test_a_machine_can_refuse_all_runs_that_no_ledger_would_count(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "t.csv").write_text("a\n" + "1\n2\n3\n" * 20)
+    fit = ("fit", "t.csv", "-k", "2", "--bounds", "0:4", "--n-records", "70", "--no-out")
+    simulate = ("simulate", *fit[1:], "--clients", "3")
+    bounds = ("bounds", "estimate", "t.csv", "--range", "0:9", "--n-records", "70")
+    monkeypatch.setenv(REQUIRE, "1")
+    for command in (fit, simulate, bounds):
+        refused(fastlloyd(*command), REQUIRE, "dataset is missing")
+    with pytest.raises(BudgetError, match=REQUIRE):
+        MomentLloyd(2, bounds=(0, 4), n_records=70).fit([[1.0], [2.0], [3.0]])
+    assert fastlloyd(*fit, "--dataset", "t", "--new-dataset").code == 0
+    monkeypatch.setenv(REQUIRE, "")
+    assert fastlloyd(*fit).code == 0

@@ -1,12 +1,15 @@
 """Account that a job is charged to: a data set in the ledger of its holder."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from fastlloyd.base.problems import Faults
+from fastlloyd.errors import BudgetError
 from fastlloyd.federation.admission import CAP_LEAK, DataSet, check_leaks
 from fastlloyd.federation.holder import Counted, HoldersLedger, place
 from fastlloyd.federation.ledger import Account, accounts_on, plan_cost, run_cost, stage_costs
@@ -18,6 +21,8 @@ from fastlloyd.jobs.watching import BudgetCharged, LedgerNoted, Watch, nobody
 from fastlloyd.mechanisms.central import Drawing
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.two_stages import TwoStages
+
+REQUIRE: Final = "FASTLLOYD_REQUIRE_DATASET"
 
 
 class Bill(NamedTuple):
@@ -99,14 +104,6 @@ class BudgetAccount(NamedTuple):
         known = msgspec.structs.replace(self.dataset, is_new=False)
         return self._replace(dataset=known, ledger=holder.path, identity=identity)
 
-    def check_cap(self, n_records: object) -> None:
-        """Raise BudgetError if the cap on the number of records would be taken from the data.
-
-        n_records : cap as the request states it.
-        """
-        if n_records == FROM_DATA:
-            self.check([CAP_LEAK])
-
     def check(self, leaks: Sequence[str]) -> None:
         """Raise BudgetError if settings were taken from the data.
 
@@ -170,6 +167,23 @@ class BudgetAccount(NamedTuple):
             self.identity,
             Noted(self.by, self.purpose, self.files),
         )
+
+
+def check_account(account: BudgetAccount | None, n_records: object, faults: Faults) -> None:
+    """Note a fault if the cap on the number of records would be taken from the data, or if the job
+    has no account and the environment variable FASTLLOYD_REQUIRE_DATASET is not empty.
+
+    n_records : cap as the request states it.
+    """
+    if account is not None and n_records == FROM_DATA:
+        with faults.noted("n_records"):
+            account.check([CAP_LEAK])
+    if account is None and os.environ.get(REQUIRE):
+        with faults.noted("dataset"):
+            raise BudgetError(
+                f"dataset is missing, and {REQUIRE} is set on this machine, so a ledger must count"
+                " each run: name the data set"
+            )
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.ledger import Account
-from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
+from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to, check_account
 from fastlloyd.jobs.choices import MISSING, NEEDS_RANGE, GuaranteeChoices, StatedBounds
 from fastlloyd.jobs.fit import find_bounds
 from fastlloyd.jobs.settings import (
@@ -54,9 +54,7 @@ class BoundsRequest:
             if self.value_range is None:
                 raise PlanError(NEEDS_RANGE, code=MISSING)
             check_stated(self.value_range, "value_range")
-        if self.account is not None:
-            with faults.noted("n_records"):
-                self.account.check_cap(self.choices.n_records)
+        check_account(self.account, self.choices.n_records, faults)
         source = opened(self.records, faults, {"value_range": self.value_range})
         with raising_problems():
             return self._planned(source, outside)

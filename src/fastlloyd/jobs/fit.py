@@ -13,7 +13,7 @@ from fastlloyd.clustering.outside import Clipped
 from fastlloyd.dp.noise import Noise, NoiseSource, SystemNoise
 from fastlloyd.errors import DataError, FastLloydError
 from fastlloyd.federation.ledger import Account
-from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
+from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to, check_account
 from fastlloyd.jobs.choices import ClusteringChoices, RecipeFeatures
 from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.jobs.settings import (
@@ -80,9 +80,7 @@ class FitRequest(Generic[S]):
         faults = Faults() if faults is None else faults
         check_clustering(self.choices, faults)
         outside = faults.value(Outside.CLIP, lambda: choose(Outside, self.outside, "outside"))
-        if self.account is not None:
-            with faults.noted("n_records"):
-                self.account.check_cap(self.choices.n_records)
+        check_account(self.account, self.choices.n_records, faults)
         source = opened(self.records, faults, self.choices.stated)
         with raising_problems():
             settings, leaks = planned_settings(

@@ -19,7 +19,7 @@ from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import Drop
-from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
+from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to, check_account
 from fastlloyd.jobs.choices import ClusteringChoices, refuse_private
 from fastlloyd.jobs.fit import placing, planned_settings
 from fastlloyd.jobs.settings import check_clustering, opened
@@ -122,9 +122,7 @@ class SimulateRequest:
             self.federation.trust_mode(choices.preset)
         with faults.noted("masks"):
             _ = self.federation.chosen_masks
-        if self.account is not None:
-            with faults.noted("n_records"):
-                self.account.check_cap(choices.n_records)
+        check_account(self.account, choices.n_records, faults)
         source = opened(self.records, faults, choices.stated)
         with raising_problems():
             return self._planned(source, outside, drops, watch)
