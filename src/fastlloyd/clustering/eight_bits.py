@@ -2,8 +2,9 @@
 
 The copy of a record or centroid in bytes differs from it by a vector of known norm. By the
 inequality of Cauchy and Schwarz, products of copies show which centroids cannot be the nearest
-(docs/proofs/eight-bits.md). If several centroids are left, their exact distances are compared. So
-labels are those of exact arithmetic (ties: lowest index).
+(docs/proofs/eight-bits.md). If many centroids are left, products in float32 leave fewer. If several
+are left, their exact distances are compared. So labels are those of exact arithmetic (ties: lowest
+index).
 
 Shapes, public bounds, centroids and the processor decide whether this way is chosen, and records do
 not. A processor with instructions for such products (VNNI) does four to eight of them in the time
@@ -21,10 +22,12 @@ from numpy.typing import NDArray
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.filter import BLOCK_CELLS, MOST_FEATURES, Labels, Nearest, relative_error
 
+_Floats = NDArray[np.float32]
+
 LEAST_CLUSTERS, LEAST_FEATURES = 256, 64  # from here on it is the faster way
 LEAST_RECORDS = 512  # that repay the conversion of the centroids
-# of one record whose exact distances are computed, and an eighth of all: with more, float32, which
-# proposes fewer, is faster
+# of one record whose exact distances are computed, and an eighth of all: with more, products in
+# float32, which leave fewer candidates, are faster
 MOST_CANDIDATES = 64
 BYTE_CELLS, BOUND_CELLS, MOST_ROWS = 24 << 10, 1 << 16, 96  # of a group of records
 LARGEST = 1 << 27  # coordinate, more than any whose squares are exact
@@ -59,43 +62,39 @@ class EightBits:
         self._rows = block_rows or max(64, BLOCK_CELLS // d)
         scale, n = max(1, -(-min(largest, LARGEST) // 127)), -(-self.k // PANEL) * PANEL
         packed = _aligned(n * (-(-d // 4) * 4)).reshape(n // wide, -1, wide, 4)
-        terms = _aligned(20 * n).view(np.float32).reshape(5, n)
-        begin, small = terms[:1].view(np.int32), np.empty(C.shape, dtype=np.int32)
+        # made whether a record needs it or not, so that the records do not decide about its time
+        floats = _floats(n // wide, d * wide).reshape(-1, d, wide)
+        terms, float_terms, small = _floats(5, n), _floats(5, n), np.empty(C.shape, dtype=np.int32)
         middle = (C.sum(axis=0) // self.k).astype(np.int32)
-        rounded = pack[wide](C, float(scale), packed, begin, terms, small, middle, self._width)
-        self._packed = packed, terms, small, middle
+        self._packed = packed, terms, floats, float_terms, small, middle
+        rounded = pack[wide](C, float(scale), relative_error(d), self._packed, self._width)
         cells = 4 * packed.shape[1]
         group = max(1, min(MOST_ROWS, BYTE_CELLS // cells, BOUND_CELLS // n) // ROWS) * ROWS
-        # of a group of records: bytes, bounds, best bounds, and margins
-        self._shapes = (group, cells), (group, n), (group, wide), (group, 2)
+        # of a group of records: bytes, float32, bounds, best bounds, and margins
+        self._shapes = (group, cells), (group, d), (group, n), (group, wide), (group, 2)
         self._candidates = self.k + PANEL
         self._frame = np.array([scale, rounded, relative_error(d), squared_radius])
-        # made whether a record needs it or not, so that the records do not decide about its time
-        self._near = Nearest(C, squared_radius, by_feature=False)
 
     def labels(
         self, Z: NDArray[np.int32], start: int, stop: int
     ) -> Iterator[tuple[int, Labels, int]]:
         """Yield blocks of the records from `start` to `stop`, as `filter.Nearest.labels` does.
 
-        The last entry of a block is the number of its records that float32 decides.
+        The last entry of a block is the number of its records for which float32 proposes centroids.
         """
         most = max(1, min(MOST_CANDIDATES, self.k // 8))
         labels, many = np.empty((2, min(self._rows, stop - start)), dtype=np.int32)
         scratch = self._scratch()
         for place in range(start, stop, self._rows):
             block = labels[: stop - place]
-            n = self._set(Z, place, most, scratch, block, many)
-            if n:
-                block[many[:n]] = self._of_many(Z[place + many[:n].astype(np.int64)])
-            yield place, block, n
+            yield place, block, self._set(Z, place, most, scratch, block, many)
 
     def _scratch(self) -> tuple[NDArray[Any], ...]:
         """Return memory for a group of records."""
         (group, cells), *others = self._shapes
         return (
             _aligned(group * cells).view(np.uint8).reshape(group, cells),
-            *(_aligned(4 * a * b).view(np.float32).reshape(a, b) for a, b in others),
+            *(_floats(*shape) for shape in others),
             np.empty(group),
             np.empty(self._candidates, dtype=np.int64),
         )
@@ -113,39 +112,34 @@ class EightBits:
             Z, start, self._packed, self._frame, most, scratch, labels, many, self._width
         )  # fmt: skip
 
-    def _of_many(self, Z: NDArray[np.int32]) -> Labels:
-        """Return the labels of records with many candidates: by float32, or by exact numbers if
-        float32 is not certain.
-        """
-        labels = np.empty(len(Z), dtype=np.int32)
-        if self._near.is_certain:
-            for place, found, _ in self._near.labels(Z, 0, len(Z)):
-                labels[place : place + len(found)] = found
-        else:
-            self._set(Z, 0, self.k, self._scratch(), labels, labels[:0])
-        return labels
-
     def finds_by_exact_products(self, Z: NDArray[np.int32], right: Labels) -> bool:
-        """Return whether labels and products of a group of records are right.
+        """Return whether labels and products of a group of records are right, in bytes and in
+        float32.
 
         Records and centroids are bytes with d 127^2 < 2^24, and the mean of the centroids is 0.
-        There is no search afterwards: products take the place of bounds, half of them with 2^31
-        added, where sums wrap.
+        There is no search afterwards: products take the place of bounds, half of those of bytes
+        with 2^31 added, where sums wrap.
 
         right : labels of the records.
         """
-        found = [labels.copy() for _, labels, _ in self.labels(Z, 0, len(Z))]
-        by_float32 = self._of_many(Z)
-        if not np.array_equal([np.concatenate(found), by_float32], [right, right]):
-            return False
-        _, terms, C, _ = self._packed
+        from fastlloyd.clustering.compiled.eight_bits import FEW_RECORDS
+
+        _, terms, _, float_terms, C, _ = self._packed
+        scratch, (labels, many) = self._scratch(), np.empty((2, len(Z)), dtype=np.int32)
+        for most in (self.k, -1):
+            labels[:] = self.k
+            self._set(Z, 0, most, scratch, labels, many)
+            if not np.array_equal(labels, right):
+                return False
         exact = np.rint(Z.astype(np.float64) @ C.T).astype(np.int32)
+        terms[1:] = float_terms[1:] = [[1], [0], [0], [0]]
+        self._set(Z, 0, -1, scratch, labels, many)
+        if not np.array_equal(scratch[2][: len(Z) - FEW_RECORDS], exact[FEW_RECORDS:]):
+            return False
         exact[:, ::2] ^= np.int32(-1 << 31)
         terms[0].view(np.int32)[::2] ^= np.int32(-1 << 31)
-        terms[1:] = [[1], [0], [0], [0]]
-        scratch = self._scratch()
-        self._set(Z, 0, self.k, scratch, by_float32, by_float32[:0])
-        return np.array_equal(scratch[1][: len(Z)], exact.astype(np.float32))
+        self._set(Z, 0, self.k, scratch, labels, many)
+        return np.array_equal(scratch[2][: len(Z)], exact.astype(np.float32))
 
 
 Search = Nearest | EightBits
@@ -198,6 +192,10 @@ def is_exact() -> bool:
         right = np.arange(0, 256, 8, dtype=np.int32)
         return search.finds_by_exact_products(C[right].astype(np.int32), right)
     return False
+
+
+def _floats(rows: int, columns: int) -> _Floats:
+    return _aligned(4 * rows * columns).view(np.float32).reshape(rows, columns)
 
 
 def _aligned(size: int) -> NDArray[np.int8]:

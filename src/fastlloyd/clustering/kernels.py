@@ -20,8 +20,9 @@ threads and machine.
 Shapes, centroids and the range in which records *may* lie choose the code path. The records' values
 do not. So every record costs the same, with three exceptions. One is the exact decision about a
 doubtful record (64 at a time with few features). Another is a record with many candidates in the
-search by bytes: exact distances decide the first seven such records of a block, and float32 decides
-the others. The third is the processor, whose time may depend on the bits of the numbers.
+search by bytes: exact distances decide the first seven such records of a block, and float32
+proposes centroids for six others at a time. The third is the processor, whose time may depend on
+the bits of the numbers.
 """
 
 import math

@@ -111,18 +111,48 @@ def test_a_tenth_less_than_the_margin_would_give_a_wrong_label(
     assert label() == 1
 
 
-@needs_vnni
-def test_records_with_many_candidates_are_decided_by_other_ways() -> None:
+def crowded(n: int, d: int = 65) -> tuple[IntArray, IntArray]:
+    """Records with 300 candidates each, or 600 if they are zeros. The first centroid is far away
+    from all of them.
+    """
     generator = np.random.default_rng(0)
-    C = np.repeat(generator.integers(-9999, 9999, (2, 65)), 300, axis=0)
-    search = searching(C, largest=9999, lanes=WIDE[0])
-    for n in (1, 7, 8, 33, 71):
-        X = C[generator.integers(0, 600, n)] + generator.integers(-9, 9, (n, 65))
-        found, many = labelled(X, search)
-        assert many == max(0, n - 7)
-        assert found.tolist() == by_definition(X, C)
-    with mock.patch.object(Nearest, "is_certain", False):
-        assert labelled(X, search)[0].tolist() == by_definition(X, C)
+    near, far = generator.integers(-9999, 9999, (2, d))
+    C = np.stack([2 * far, *[near] * 300, *[-near] * 300])
+    return C[generator.integers(1, 601, n)] + generator.integers(-9, 9, (n, d)), C
+
+
+@needs_vnni
+@pytest.mark.parametrize("lanes", WIDE)
+def test_records_with_many_candidates_are_decided_by_other_ways(lanes: int) -> None:
+    for n in (1, 7, 8, 33, 71, 250):
+        X, C = crowded(n)
+        search = searching(C, largest=9999, lanes=lanes)
+        for records in (X, X * 0):
+            found, many = labelled(records, search)
+            assert many == max(0, n - 7)
+            assert found.tolist() == by_definition(records, C)
+
+
+@needs_vnni
+@settings(max_examples=100)
+@given(
+    st.sampled_from(KINDS),
+    st.tuples(st.integers(8, 40), st.integers(1, 140), st.sampled_from([1, 2, 4, 5, 33, 64, 65])),
+    st.data(),
+)
+def test_labels_that_float32_proposes_are_those_of_exact_integers(
+    kind: str, shape: tuple[int, int, int], data: st.DataObject
+) -> None:
+    """Bytes leave all records but the first seven undecided, because no candidate is allowed."""
+    n, k, d = shape
+    bits = data.draw(st.integers(1, finest_bits(d) - 2))
+    X, C = situation(kind, n, k, d, 2**bits, data.draw(st.integers(0, 2**32)))
+    squared = float(((X[-1] - C) ** 2).sum(axis=1).min())
+    H2 = data.draw(st.sampled_from([np.inf, 0.0, squared, squared - 1, squared * 1.3]))
+    search = searching(C, H2, largest=2**bits, lanes=data.draw(st.sampled_from(WIDE)))
+    labels, many = np.empty((2, n), dtype=np.int32)
+    assert search._set(X.astype(np.int32), 0, -1, search._scratch(), labels, many) == n - 7
+    assert labels.tolist() == by_definition(X, C, H2)
 
 
 @needs_vnni
@@ -213,7 +243,7 @@ def test_a_search_that_finds_other_labels_is_noticed() -> None:
 def saturating(tile: Any, builder: Any, added: Any, x: Any, c: Any) -> Any:
     """Sums that stop at the largest integer."""
     name = f"llvm.x86.avx512.vpdpbusds.{32 * tile.lanes}"
-    dot = byte_products.declared(builder, name, *[tile.integers] * 4)
+    dot = byte_products.declared(builder, name, *[tile.sums] * 4)
     return builder.call(dot, [added, x, c])
 
 
@@ -236,7 +266,7 @@ def test_a_product_that_is_wrong_by_one_is_noticed(place: tuple[int, int]) -> No
 
     def wrong(search: EightBits, *arguments: Any) -> int:
         n = set_labels(search, *arguments)
-        arguments[3][1][place] += 1
+        arguments[3][2][place] += 1
         return n
 
     with mock.patch.object(EightBits, "_set", wrong):
@@ -244,19 +274,38 @@ def test_a_product_that_is_wrong_by_one_is_noticed(place: tuple[int, int]) -> No
 
 
 @needs_vnni
+def test_w33_one_record_more_with_many_candidates_costs_one_tile_of_products_at_most() -> None:
+    """Rows of bounds that change from those by bytes show the products in float32."""
+    X, C = crowded(60)
+    search = searching(C, largest=19998, lanes=WIDE[0])
+    scratch, (labels, many) = search._scratch(), np.empty((2, 60), dtype=np.int32)
+
+    def rows_by_float32(n: int) -> int:
+        Z = np.concatenate([X[:n], np.repeat(C[:1], 60 - n, axis=0)]).astype(np.int32)
+        bounds = []
+        for most in (len(C), 64):
+            search._set(Z, 0, most, scratch, labels, many)
+            bounds.append(scratch[2][:60].copy())
+        return int((bounds[0] != bounds[1]).any(axis=1).sum())
+
+    found = [rows_by_float32(n) for n in range(8, 61)]
+    assert found == [-(-(n - 7) // byte_products.ROWS) * byte_products.ROWS for n in range(8, 61)]
+    assert rows_by_float32(7) == 0
+
+
+@needs_vnni
 def test_w33_records_with_many_candidates_load_and_prepare_nothing() -> None:
     """Everything that decides about them is there before the first record is seen."""
-    generator = np.random.default_rng(1)
-    C = np.repeat(generator.integers(-9999, 9999, (2, 65)), 300, axis=0)
+    X, C = crowded(40)
     search = searching(C, largest=9999, lanes=WIDE[0])
-    needed = filters.propose, filters.turn_rows, doubts.decide_rows
+    kernel = byte_kernels.label_rows[WIDE[0]]
+    others = [*vars(filters).values(), *vars(doubts).values(), *vars(byte_kernels).values()]
     with ExitStack() as patches:
-        for kernel in needed:
-            patches.enter_context(mock.patch.object(kernel, "code", None))
-        assert is_exact.__wrapped__()
-        assert all(kernel.code is not None for kernel in needed)
-    with mock.patch.object(Nearest, "__init__", side_effect=AssertionError):
-        _, many = labelled(C[:40], search)
+        patches.enter_context(mock.patch.object(Nearest, "__init__", side_effect=AssertionError))
+        for other in others:
+            if hasattr(other, "_compiled") and other is not kernel:
+                patches.enter_context(mock.patch.object(other, "code", side_effect=AssertionError))
+        _, many = labelled(X, search)
     assert many == 33
 
 
@@ -274,7 +323,7 @@ def test_the_compiler_makes_the_instruction_for_either_kind_of_processor(
     kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 9)
     function = ir.Function(ir.Module(), kind, "tile")
     builder = ir.IRBuilder(function.append_basic_block())
-    byte_products._Tile(lanes).emit(None, builder, None, [*function.args, None])
+    byte_products._Tile(lanes).emit(builder, function.args)
     builder.ret_void()
     target = binding.Target.from_triple("x86_64-unknown-linux-gnu")
     machine = target.create_target_machine(cpu="x86-64", features=features, opt=3)

@@ -2,7 +2,7 @@
 
 In each lane of a vector, the instruction multiplies four unsigned bytes by four signed bytes and
 adds the products to an integer of 32 bits. Sums are exact, because they fit 32 bits
-(docs/proofs/eight-bits.md).
+(docs/proofs/eight-bits.md). For records that bytes cannot decide, the same loop multiplies float32.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def lanes() -> int:
 def add_products(
     _typing: Any,
     records: Any,
-    record_bytes: Any,
+    first: Any,
     margins: Any,
     centroids: Any,
     vector_bytes: Any,
@@ -65,24 +65,38 @@ def add_products(
     The score of a record and a centroid is estimated by `factor` times their product, plus
     `constant`. The estimate is wrong by at most `loss` times `p`, plus `length` times `q`.
 
-    All parameters but `width` are int64: addresses, and distances between addresses in bytes.
+    All parameters but `records` and `width` are int64: a row, addresses, and distances between
+    addresses in bytes.
 
-    records : unsigned bytes of each record, one for each feature.
-    record_bytes : distance from one record to the next.
+    records : features of each record, array of unsigned bytes or float32. Its dtype decides what is
+        multiplied.
+    first : row of the first record.
     margins : `loss` and `length` (Euclidean norm) of each record, float32.
     centroids : signed bytes of each vector: the first four features of all its centroids, then the
-        next four features, and so on.
+        next four features, and so on. Or float32: the first feature of all its centroids, then the
+        next feature, and so on.
     vector_bytes : distance from one vector of centroids to the next.
-    terms : for each centroid, the number to which its products are added, int32, then factor,
-        constant, p and q, float32. These are five rows, `term_bytes` apart.
+    terms : for each centroid, the number to which its products are added, int32 (or float32 if
+        records are), then factor, constant, p and q, float32. These are five rows, `term_bytes`
+        apart.
     bounds : output, float32. The distance from one record to the next is `term_bytes`.
     best : least upper bounds of each record so far, float32, one vector for each.
     width : tuple whose length is the number of lanes.
     """
     arguments = (
-        records, record_bytes, margins, centroids, vector_bytes, terms, term_bytes, bounds, best,
+        records, first, margins, centroids, vector_bytes, terms, term_bytes, bounds, best,
     )  # fmt: skip
-    return types.void(*arguments, width), _Tile(width.count).emit
+    tile = (_FloatTile if records.dtype == types.float32 else _Tile)(width.count)
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = builder.extract_value(array.strides, 0)
+        address = builder.ptrtoint(array.data, _I64)
+        address = builder.add(address, builder.mul(arguments[1], stride))
+        tile.emit(builder, [address, stride, *arguments[2:-1]])
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
+
+    return types.void(*arguments, width), emit
 
 
 class _Tile:
@@ -91,18 +105,21 @@ class _Tile:
     lanes : number of 32-bit numbers in a vector.
     """
 
+    number: Any = _I32  # type of sums, and of what is loaded of a record at once
+
     def __init__(self, lanes: int) -> None:
         self.lanes, self.bytes, self.vectors = lanes, 4 * lanes, range(lanes // 4)
-        self.integers, self.floats = ir.VectorType(_I32, lanes), ir.VectorType(_F32, lanes)
+        self.sums, self.floats = ir.VectorType(self.number, lanes), ir.VectorType(_F32, lanes)
 
-    def emit(self, _context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        """Emit the loop over groups of four features, and then the code that computes bounds from
-        the products.
+    def emit(self, builder: Any, arguments: Any) -> None:
+        """Emit the loop over features, and then the code that computes bounds from the products.
+
+        arguments : those of `add_products`, but for the records first their address, and the
+            distance from one to the next in bytes.
         """
-        a, lda, margins, b, ldb, terms, ldt, out, best, _ = arguments
-        first = [load(builder, self.integers, terms, _I64(self.bytes * v)) for v in self.vectors]
+        a, lda, margins, b, ldb, terms, ldt, out, best = arguments
+        first = [load(builder, self.sums, terms, _I64(self.bytes * v)) for v in self.vectors]
         added = self._products(builder, a, lda, b, ldb, first)
-        fma = declared(builder, f"llvm.fma.v{self.lanes}f32", *[self.floats] * 4)
         least = [load(builder, self.floats, best, _I64(self.bytes * r)) for r in range(ROWS)]
         for v in self.vectors:
             factor, constant, p, q = (
@@ -117,9 +134,8 @@ class _Tile:
                     self._spread(builder, load(builder, _F32, margins, _I64(8 * r + i)))
                     for i in (0, 4)
                 )
-                score = builder.sitofp(added[r][v], self.floats)
-                score = builder.call(fma, [score, factor, constant])
-                margin = builder.call(fma, [loss, p, builder.fmul(length, q)])
+                score = self._fma(builder, self._as_floats(builder, added[r][v]), factor, constant)
+                margin = self._fma(builder, loss, p, builder.fmul(length, q))
                 upper, lower = builder.fadd(score, margin), builder.fsub(score, margin)
                 is_less = builder.fcmp_ordered("<", upper, least[r])
                 least[r] = builder.select(is_less, upper, least[r])
@@ -127,11 +143,10 @@ class _Tile:
                 store(builder, lower, out, at)
         for r in range(ROWS):
             store(builder, least[r], best, _I64(self.bytes * r))
-        return ir.Constant(ir.IntType(8).as_pointer(), None)
 
     def _products(self, builder: Any, a: Any, lda: Any, b: Any, ldb: Any, first: Any) -> Any:
-        """Emit the loop over groups of four features. Return the sums of products of each record
-        and vector. The sums begin at `first`.
+        """Emit the loop over groups of four bytes. Return the sums of products of each record and
+        vector. The sums begin at `first`.
         """
         entry, loop, done = (
             builder.block,
@@ -141,15 +156,15 @@ class _Tile:
         builder.branch(loop)
         builder.position_at_end(loop)
         at = builder.phi(_I64)  # in bytes of a vector of centroids
-        sums = [[builder.phi(self.integers) for _ in self.vectors] for _ in range(ROWS)]
+        sums = [[builder.phi(self.sums) for _ in self.vectors] for _ in range(ROWS)]
         c = [
-            load(builder, self.integers, b, builder.add(at, builder.mul(ldb, _I64(v))))
+            load(builder, self.sums, b, builder.add(at, builder.mul(ldb, _I64(v))))
             for v in self.vectors
         ]
         group = builder.udiv(at, _I64(self.lanes))
         added = []
         for r in range(ROWS):
-            x = load(builder, _I32, a, builder.add(group, builder.mul(lda, _I64(r))))
+            x = load(builder, self.number, a, builder.add(group, builder.mul(lda, _I64(r))))
             x = self._spread(builder, x)
             added.append([self._dot(builder, sums[r][v], x, c[v]) for v in self.vectors])
         after = builder.add(at, _I64(self.bytes))
@@ -166,10 +181,29 @@ class _Tile:
     def _dot(self, builder: Any, added: Any, x: Any, c: Any) -> Any:
         """Add the products of four bytes in each lane to the integer of the lane."""
         name = f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}"
-        return builder.call(declared(builder, name, *[self.integers] * 4), [added, x, c])
+        return builder.call(declared(builder, name, *[self.sums] * 4), [added, x, c])
+
+    def _as_floats(self, builder: Any, sums: Any) -> Any:
+        return builder.sitofp(sums, self.floats)
+
+    def _fma(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
+        name = f"llvm.fma.v{self.lanes}f32"
+        return builder.call(declared(builder, name, *[self.floats] * 4), [x, y, z])
 
     def _spread(self, builder: Any, number: Any) -> Any:
         return spread(builder, number, self.lanes)
+
+
+class _FloatTile(_Tile):
+    """Generator of the machine code where records and centroids are float32."""
+
+    number = _F32
+
+    def _dot(self, builder: Any, added: Any, x: Any, c: Any) -> Any:
+        return self._fma(builder, x, c, added)
+
+    def _as_floats(self, _builder: Any, sums: Any) -> Any:
+        return sums
 
 
 @intrinsic
