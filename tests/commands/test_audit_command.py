@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastlloyd.errors import StateError
+from fastlloyd.errors import CHANGED_FILE, WRONG_FILE, StateError
 from fastlloyd.federation.store import read
 from fastlloyd.jobs.approvals import Approval, note_approval
 from fastlloyd.jobs.audits import verified
@@ -15,6 +15,7 @@ from network_processes import DATASET, NAMES, SERVER, Site
 from network_site import FAST, here, other_site, refused
 from network_site import made as made  # noqa: PLC0414 - a fixture
 from network_site import site as site  # noqa: PLC0414 - a fixture
+from refusals import raises_code
 
 EXPORT = ("audit", "a.store", "--export", "a.audit.jsonl")
 VERIFY = ("audit", "a.audit.jsonl", "--verify", "a.public.toml")
@@ -75,9 +76,12 @@ def test_refusals_name_the_line_and_the_key(site: Site) -> None:
 
 
 def test_a_file_that_is_no_audit_file_or_not_there_is_refused(site: Site, tmp_path: Path) -> None:
-    for content in (b"", b"{}", bytes(99), b'{"fastlloyd_audit":1}\n'):
+    for content, code in [
+        *((other, WRONG_FILE) for other in (b"", b"{}", bytes(99))),
+        (b'{"fastlloyd_audit":1}\n', CHANGED_FILE),
+    ]:
         (tmp_path / "x").write_bytes(content)
-        with pytest.raises(StateError):
+        with raises_code(StateError, code):
             verified(tmp_path / "x", site.folder / "a.public.toml")
     with pytest.raises(StateError, match="cannot be read"):
         verified(tmp_path / "y", site.folder / "a.public.toml")

@@ -158,7 +158,7 @@ def test_a_request_is_read_back_as_it_was_written(
 ) -> None:
     assert FitFile.read(requested()) == _file(here)
     assert tomllib.loads(_file(here).recipe)["here"]["dataset"] == "ward-7"
-    with pytest.raises(StateError):
+    with pytest.raises(StateError, match=r"none\.json cannot be"):
         FitFile.read(here / "none.json")
 
 

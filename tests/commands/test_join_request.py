@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from command_line import Command, refused
-from fastlloyd.errors import PlanError, StateError
+from fastlloyd.errors import WRONG_FILE, PlanError, StateError
 from fastlloyd.federation.holder import HoldersLedger, place
 from fastlloyd.jobs.approvals import Approval, approvals_path
 from fastlloyd.jobs.data_files import files_of
@@ -19,6 +19,7 @@ from fastlloyd.jobs.fit_file import FitFile
 from fastlloyd.jobs.join_file import JoinFile, id_of_run
 from network_processes import DATASET, SERVER, Site
 from network_site import REFUSED, made, site  # noqa: F401 - fixtures
+from refusals import raises_code
 
 APPROVAL = Approval(by="Dr. A. Keeper", on="2026-11-27", document="DPO 17/26")
 
@@ -148,7 +149,7 @@ def test_a_request_for_a_fit_is_none_for_join(
     site: Site,  # noqa: F811
 ) -> None:
     path = written(site)
-    with pytest.raises(StateError):
+    with raises_code(StateError, WRONG_FILE):
         FitFile.read(path)
     refused(fastlloyd("fit", "--request", str(path)), "is not a request for fit")
     refused(fastlloyd("join", "--request", str(path), "--dataset", "x"), "leave out dataset")

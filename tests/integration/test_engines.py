@@ -308,7 +308,7 @@ def test_no_log_of_a_cluster_has_a_cell(folder: Path) -> None:
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
     ) as cluster:
         workers = dask.DaskEngine(cluster.get_client(), "dask")
-        with pytest.raises(DataError):
+        with pytest.raises(DataError, match=r"1\.csv, line 3"):
             far(folder / "text", workers).answer(question())
         assert SECRET not in str(cluster.get_logs())
 

@@ -65,7 +65,7 @@ def test_list_has_every_set_where_it_is_and_every_family(
     assert set(rows) >= {*CATALOGUE, "mine", "made-N"}
 
 
-def test_list_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_gives_programs_what_it_shows_people(capsys: pytest.CaptureFixture[str]) -> None:
     listed = json.loads(said(capsys, "list", "--json"))
     by_name = {row["name"]: row for row in listed["data_sets"]}
     assert list(by_name)[:2] == ["mine", "iris"]

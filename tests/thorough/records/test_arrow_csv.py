@@ -382,7 +382,9 @@ def test_a_long_file_is_read_by_arrow_but_for_its_beginning_and_for_the_chunk_wi
 
 @pytest.mark.parametrize("width", [2, 3000])
 @pytest.mark.parametrize("columns", [None, NUMERIC, 2])
-def test_very_many_columns(tmp_path: Path, width: int, columns: object) -> None:
+def test_tables_of_very_many_columns_are_read_whole_or_in_part(
+    tmp_path: Path, width: int, columns: object
+) -> None:
     X = np.random.default_rng(width).normal(size=(12, width))
     names = [f"c{i}" for i in range(width)]
     path = tmp_path / "wide.csv"

@@ -592,8 +592,8 @@ def test_epsilons_that_are_none_are_refused(epsilons: list[float]) -> None:
         advise(_question(), epsilons)
 
 
-def test_refusals_are_of_the_right_kind() -> None:
-    with pytest.raises(PlanError):
+def test_a_cap_of_no_records_is_refused_by_its_name() -> None:
+    with pytest.raises(PlanError, match="n_records"):
         advise(_question(n_records=0))
 
 

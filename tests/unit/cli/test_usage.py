@@ -81,7 +81,7 @@ def test_numbers_of_a_drop_are_digits_only(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["0,5", "1_0", "+0.5", " 0.5", "1.0.0", "nan", "9" * 101])
 def test_a_fraction_is_a_plain_number(text: str) -> None:
-    with pytest.raises(FastLloydError):
+    with pytest.raises(FastLloydError, match="loss_share"):
         fraction(text, "loss_share")
 
 

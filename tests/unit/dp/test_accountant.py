@@ -71,7 +71,7 @@ def test_composing_in_steps_equals_composing_at_once() -> None:
 
 def test_a_refused_release_leaves_the_account_as_it_was() -> None:
     accountant = account(gaussian(1))
-    with pytest.raises(PlanError):
+    with pytest.raises(PlanError, match=r"^variance must"):
         accountant.compose(GaussianRelease(Fraction(1), Fraction(variance)) for variance in (1, 0))
     assert accountant.mu_squared == 1
 

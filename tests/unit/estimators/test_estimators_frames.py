@@ -16,6 +16,8 @@ from sklearn.datasets import load_iris
 from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, SuLloyd
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.estimators.validation import validate_records
+from fastlloyd.records.declared import MISSING, RAGGED
+from refusals import raises_code
 
 pd: Any = pytest.importorskip("pandas")
 pl: Any = pytest.importorskip("polars")
@@ -276,9 +278,8 @@ def test_a_column_of_text_is_refused_by_its_name_wherever_it_stands(library: str
         if library == "pandas"
         else FRAMES[library].with_columns(ward=pl.Series(text))
     )
-    with pytest.raises(DataError, match="holds text") as refused:
+    with raises_code(DataError, "text", "ward"):
         FastLloyd(3, bounds=(0, 8), n_records=200).fit(frame)
-    assert (refused.value.code, refused.value.field) == ("text", "ward")
 
 
 @pytest.mark.parametrize(
@@ -342,7 +343,7 @@ def test_dates_and_durations_are_refused_by_the_column_and_not_taken_for_numbers
 
 def test_a_column_of_text_in_a_table_of_arrow_is_refused_by_its_name() -> None:
     pa = pytest.importorskip("pyarrow")
-    with pytest.raises(DataError, match=r"'ward'.*holds text"):
+    with raises_code(DataError, "text", "ward"):
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(
             pa.table({"age": [1.0, 2.0], "ward": ["Maria", "Maria"]})
         )
@@ -350,7 +351,7 @@ def test_a_column_of_text_in_a_table_of_arrow_is_refused_by_its_name() -> None:
 
 def test_masked_and_missing_entries_and_ragged_rows_are_refused() -> None:
     masked = np.ma.masked_less(X, 0.2)
-    with pytest.raises(DataError, match="masked entries"):
+    with raises_code(DataError, MISSING):
         FastLloyd(3, **PUBLIC).fit(masked)
     for missing in (
         pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}),
@@ -358,7 +359,7 @@ def test_masked_and_missing_entries_and_ragged_rows_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match="contains NaN"):
             FastLloyd(1, bounds=(0, 1), n_records=10).fit(missing)
-    with pytest.raises(DataError, match="different lengths"):
+    with raises_code(DataError, RAGGED):
         FastLloyd(1, bounds=(0, 1), n_records=10).fit([[1.0, 2.0], [3.0]])
 
 

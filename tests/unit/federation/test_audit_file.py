@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastlloyd.errors import StateError
+from fastlloyd.errors import CHANGED_FILE, WRONG_FILE, StateError
 from fastlloyd.federation import audit
 from fastlloyd.federation.audit import Audit, audit_file, read_audit
 from fastlloyd.federation.positions import KnownStore, SignedPosition
@@ -26,6 +26,7 @@ from fastlloyd.federation.store.events import (
     Outcome,
     first_head,
 )
+from refusals import raises_code
 from stores import reserved, run_id, upload
 
 MINE, OTHER = (Identity.from_private_bytes(bytes([n]) * 32) for n in (1, 2))
@@ -111,7 +112,7 @@ def test_a_flipped_byte_is_found_and_its_line_is_named(site: Site, data: st.Data
     flipped[at] ^= data.draw(st.integers(1, 255))
     line = site.file[:at].count(b"\n") + 1
     if at < len(audit.BEGINNING):
-        with pytest.raises(StateError, match="bytes were changed"):
+        with raises_code(StateError, WRONG_FILE):
             verified(bytes(flipped))
     else:
         # a line break in place of another byte, or the other way round, changes that line
@@ -121,7 +122,7 @@ def test_a_flipped_byte_is_found_and_its_line_is_named(site: Site, data: st.Data
 @given(data=st.data())
 def test_a_file_that_is_cut_is_refused(site: Site, data: st.DataObject) -> None:
     end = data.draw(st.integers(0, len(site.file) - 1))
-    with pytest.raises(StateError):
+    with raises_code(StateError, WRONG_FILE if end < len(audit.BEGINNING) else CHANGED_FILE):
         verified(site.file[:end])
     lines = site.file.splitlines()
     n = data.draw(st.integers(1, len(lines) - 1))
@@ -137,10 +138,10 @@ def test_lines_in_another_order_are_refused_even_with_new_hashes(
 ) -> None:
     lines = site.file.splitlines()
     other = data.draw(st.permutations(lines).filter(lambda found: found != lines))
-    with pytest.raises(StateError):
+    with raises_code(StateError, CHANGED_FILE if other[0] == lines[0] else WRONG_FILE):
         verified(b"\n".join(other) + b"\n")
     inner = data.draw(st.permutations(lines[1:-1]).filter(lambda found: found != lines[1:-1]))
-    with pytest.raises(StateError):
+    with raises_code(StateError, CHANGED_FILE):
         verified(rehashed([lines[0], *inner, lines[-1]]))
 
 
@@ -154,9 +155,9 @@ def test_files_that_are_joined_are_refused_even_with_new_hashes(
     assert line_at_fault(site.file + site.file.splitlines()[-1] + b"\n") == n + 1
     at = data.draw(st.integers(1, n - 1))
     for lines in ([*mine[:at], *theirs[at:]], [*mine[:at], theirs[at], *mine[at:]]):
-        with pytest.raises(StateError):
+        with raises_code(StateError, CHANGED_FILE):
             verified(b"\n".join(lines) + b"\n")
-        with pytest.raises(StateError):
+        with raises_code(StateError, CHANGED_FILE):
             verified(rehashed(lines))
 
 

@@ -313,7 +313,7 @@ def test_what_is_left_after_a_first_run_that_released_everything_is_what_one_mor
     assert left is not None
     assert 1 - 1e-5 < left < 1
     check(now, "patients", cost(Fraction(gdp_mu(left, DELTA)) ** 2))
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError, match="limit epsilon 1"):
         check(now, "patients", cost(Fraction(gdp_mu(1.0, DELTA)) ** 2))
 
 
@@ -535,12 +535,12 @@ def test_w30_what_was_sent_stays_charged_however_the_run_ends() -> None:
     m = mechanism(n_iterations=2)
     limit = LimitSet(dataset="patients", epsilon=1.0, delta=DELTA)
     begun = history(limit, msgspec.structs.replace(reserved(run_id(1)), cost=run_cost(m)))
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError, match="limit epsilon 1"):
         check(begun, "patients", run_cost(m))
     check(begun.followed_by([begun.runs[run_id(1)].end(Outcome.ABORTED)]), "patients", run_cost(m))
     charged = begun.followed_by([ExchangeCharged(run_id=run_id(1), number=1)])
     charged = charged.followed_by([charged.runs[run_id(1)].end(Outcome.ABORTED)])
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError, match="limit epsilon 1"):
         check(charged, "patients", run_cost(m))
 
 
@@ -568,7 +568,7 @@ def test_a_run_of_what_is_left_fits_and_one_of_a_little_more_does_not(
     assert left is not None
     if left > 0.01:  # the noise scales of smaller ones are out of range
         check(now, "patients", run_cost(mechanism(epsilon=left, n_iterations=1)))
-        with pytest.raises(BudgetError):
+        with pytest.raises(BudgetError, match="the limit epsilon"):
             check(now, "patients", run_cost(mechanism(epsilon=1.001 * left, n_iterations=1)))
 
 

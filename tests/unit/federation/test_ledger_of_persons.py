@@ -298,9 +298,9 @@ def test_the_first_run_may_use_up_a_limit_for_those_it_names() -> None:
     check(now, "patients", whole)
     now = now.followed_by([reserved_as(whole, run_id(1))])
     assert account(now, "patients", speaks_of=patient(REPLACE)).is_within
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError, match="limit epsilon 1"):
         check(now, "patients", run_cost(mechanism(epsilon=0.001)))
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError, match="limit epsilon 1"):
         check(history(limit(REPLACED, 1.0)), "patients", whole)  # of one record it is more
 
 

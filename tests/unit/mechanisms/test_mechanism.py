@@ -226,7 +226,7 @@ def test_a_budget_too_small_for_the_sampler_is_refused_at_the_design_and_never_b
         m.draw_noise(m.rounds[0], SeededNoise(0))
 
 
-def test_golden_noise_scales() -> None:
+def test_noise_scales_are_those_worked_out_by_hand() -> None:
     # sigma = 4.2247 at (1, 1e-6); with T = 2 and d = 2: sigma_R eta sqrt T in grid units, sigma_C
     # sqrt T in records
     m = design(epsilon=1.0, delta=1e-6, n_iterations=2)
@@ -356,7 +356,7 @@ def test_any_changed_digit_of_the_file_is_refused() -> None:
     for position in digits:
         other = str((int(text[position]) + 1 + position % 9) % 10)
         assert other != text[position]
-        with pytest.raises(PlanError):
+        with pytest.raises(PlanError, match="get the original"):
             LloydMechanism.from_toml(text[:position] + other + text[position + 1 :])
 
 

@@ -75,7 +75,7 @@ def test_an_estimator_takes_labelled_bounds_and_ranges_by_name(parameter: str) -
 def test_labels_that_are_no_columns_and_columns_without_labels_are_refused() -> None:
     for labels in ([*NAMES[:2], "age"], NAMES[:2], [*NAMES, "age"], [*NAMES, NAMES[0]]):
         lower = pd.Series(range(len(labels)), index=labels)
-        with pytest.raises(DataError):
+        with pytest.raises(DataError, match=r"age|pulse|weight"):
             given_bounds((lower, 300), NAMES, 3)
     lower = LIMITS["lower"][::-1]
     assert code_of(lambda: given_bounds((lower, 300), None, 3)) == "ambiguous"
@@ -138,7 +138,7 @@ def test_a_tuple_is_lower_and_upper_whatever_it_holds() -> None:
     ids=lambda end: type(end).__name__,
 )
 def test_ends_that_are_no_numbers_are_no_bounds(end: Any) -> None:
-    with pytest.raises(PlanError):
+    with pytest.raises(PlanError, match=r"not a pair"):
         given_bounds((end, 300), NAMES, 3)
 
 

@@ -6,8 +6,10 @@ import pytest
 
 from fastlloyd.errors import DataError
 from fastlloyd.records import Layout, read_table
+from fastlloyd.records.declared import LAYOUT
 from fastlloyd.records.layout_proposal import propose
 from record_files import SECRET, refusal
+from refusals import raises_code
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_a_proposal_for_an_export_reads_it(tmp_path: Path) -> None:
     table = read_table(path, ["Alter", "Größe"], layout=found)
     assert table.values[7].tolist() == [7, 7.5]
     assert len(table.values) == 300
-    with pytest.raises(DataError):
+    with raises_code(DataError, LAYOUT, "encoding"):
         read_table(path, ["Alter", "Größe"])
 
 

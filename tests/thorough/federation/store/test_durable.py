@@ -34,6 +34,7 @@ from fastlloyd.federation.store.events import (
 )
 from fastlloyd.federation.store.head_file import head_path
 from fastlloyd.federation.store.key_file import keys_path
+from fastlloyd.federation.store.lock import InUseError
 from fastlloyd.federation.store.sealed import Sealed
 from stores import OWNER, copy_store, new_store, reserved, run_id, seen, upload
 
@@ -288,7 +289,7 @@ class _other_process:  # noqa: N801 - reads as a function
 def test_a_second_process_is_refused_and_let_in_when_the_first_was_killed(tmp_path: Path) -> None:
     path = tmp_path / "clinic-a.store"
     with _other_process(tmp_path) as process:
-        with pytest.raises(StateError, match="by another process"):
+        with pytest.raises(InUseError):
             Store.open(path)
         assert read(path)[1] == [LIMIT]  # who only reads is let in
         process.kill()
@@ -299,9 +300,9 @@ def test_a_second_process_is_refused_and_let_in_when_the_first_was_killed(tmp_pa
 
 def test_a_store_is_open_once_in_a_process_too(tmp_path: Path) -> None:
     with new_store(tmp_path) as store:
-        with pytest.raises(StateError, match="in use"):
+        with pytest.raises(InUseError):
             Store.open(store.path)
-        with pytest.raises(StateError, match="in use"):
+        with pytest.raises(InUseError):
             new_store(tmp_path)
     Store.open(store.path).close()
 

@@ -29,13 +29,14 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
-from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
+from fastlloyd.errors import CHANGED_FILE, BudgetError, OverflowRisk, PlanError
 from fastlloyd.federation.identity.parties import MAX_CLIENTS
 from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode, ring_load
 from fastlloyd.federation.plan.quorum import MIN_SHARE_DEVIATION, aliasing_slack
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from kinds import lloyd_of
+from refusals import raises_code
 
 RUN_ID = bytes(range(16))
 CLIENT_NOISE, SERVER_NOISE = TrustMode.CLIENT_NOISE, TrustMode.SERVER_NOISE
@@ -556,7 +557,7 @@ def test_any_changed_digit_of_a_plan_is_refused() -> None:
     text = design(n_iterations=1).to_toml()
     for position in [match.start() for match in re.finditer(r"[0-9]", text)]:
         other = str((int(text[position]) + 1 + position % 9) % 10)
-        with pytest.raises(PlanError):
+        with raises_code(PlanError, CHANGED_FILE):
             Plan.from_toml(text[:position] + other + text[position + 1 :])
 
 

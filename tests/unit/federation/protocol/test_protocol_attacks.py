@@ -397,7 +397,7 @@ def test_w13_a_server_can_lead_two_groups_apart_only_where_half_the_clients_are_
     )
 
 
-def test_w14_no_pickle() -> None:
+def test_w14_no_session_reads_or_becomes_a_pickle() -> None:
     """Bytes that would run code as a pickle are refused as any others, and no session can be
     pickled.
     """

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from fastlloyd.errors import StateError
+from fastlloyd.errors import NO_STORE, StateError
 from fastlloyd.federation.store import Role, Store, read, store_path
-from fastlloyd.federation.store import files as layout
 from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, encode
-from stores import OWNER, new_store, reserved, run_id, upload
+from refusals import raises_code
+from stores import OWNER, new_store, reserved, run_id, unguarded, upload
 
 A, B = run_id(1), run_id(2)
 LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=1e-6)
@@ -35,19 +35,6 @@ def path(tmp_path: Path) -> Path:
     return store.path
 
 
-def _tamper(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        for table in ("store", "events"):
-            for action in ("UPDATE", "DELETE"):
-                connection.execute(f"DROP TRIGGER {table}_{action}")
-        for statement in statements:
-            connection.execute(statement)
-        for statement in layout.SCHEMA:
-            if "TRIGGER" in statement:
-                connection.execute(statement)
-        connection.commit()
-
-
 # Tampering
 
 
@@ -59,7 +46,7 @@ def test_any_changed_byte_of_an_event_is_found(path: Path) -> None:
         assert content.count(body) == 1
         for at in range(start, start + len(body)):
             path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-            with pytest.raises(StateError):
+            with pytest.raises(StateError, match="is damaged"):
                 read(path)
     path.write_bytes(content)
     assert read(path)[0].position.length == 7
@@ -139,7 +126,8 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
 def test_whatever_does_not_fit_together_is_refused_by_name(
     path: Path, statement: str, said: str
 ) -> None:
-    _tamper(path, statement)
+    with unguarded(path) as connection:
+        connection.execute(statement)
     with pytest.raises(StateError, match=said):
         Store.open(path)
     with pytest.raises(StateError, match=said):
@@ -310,7 +298,7 @@ def test_other_files_are_refused_and_not_touched(
             attempt(tmp_path / file)
         assert "chmod" not in str(caught.value)
     for missing in ("folder", "nothing"):
-        with pytest.raises(StateError, match="is no store"):
+        with raises_code(StateError, NO_STORE):
             attempt(tmp_path / missing)
 
 

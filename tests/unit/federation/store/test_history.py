@@ -104,7 +104,7 @@ def test_a_run_that_cost_nothing_begins_again() -> None:
 
 def test_a_history_that_refuses_stays_as_it_was() -> None:
     history = History(Role.CLIENT).followed_by([reserved(A)])
-    with pytest.raises(StateError):
+    with pytest.raises(StateError, match="already charged"):
         history.followed_by([CHARGE, LIMIT, reserved(B), CHARGE])
     assert history.runs[A].charged == ()
     assert (list(history.runs), history.limits) == ([A], {})
