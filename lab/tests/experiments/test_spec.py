@@ -14,7 +14,8 @@ import pytest
 from clone import ROOT
 from fastlloyd.errors import FastLloydError, PlanError
 from fastlloyd_lab.datasets import CATALOGUE
-from fastlloyd_lab.experiments.methods import load_method
+from fastlloyd_lab.experiments.measures import FIGURES, MEASURES
+from fastlloyd_lab.experiments.methods import METHODS, load_method
 from fastlloyd_lab.experiments.problem import make_problem
 from fastlloyd_lab.experiments.spec import expand, read, trials
 from fastlloyd_lab.experiments.trial import Trial
@@ -401,3 +402,16 @@ def test_what_all_trials_share_cannot_be_changed_by_a_method() -> None:
     for shared in (problem.X, problem.grid, problem.reference):
         with pytest.raises(ValueError, match="read-only"):
             shared[0, 0] = 1
+
+
+def test_the_page_lists_all_methods_measures_figures_and_options_and_no_others() -> None:
+    rows = re.findall(
+        r"^\| `([a-z_-]+)` \| .* \| (.*) ?\|$",
+        (ROOT / "docs/how-to/specifications.md").read_text(),
+        re.MULTILINE,
+    )
+    listed = {name: set(re.findall("`([a-z]+)`", last)) for name, last in rows}
+    assert listed.keys() == METHODS.keys() | MEASURES.keys() | set(FIGURES)
+    assert {name: listed[name] for name in METHODS} == {
+        name: set(method.options) for name, method in METHODS.items()
+    }
