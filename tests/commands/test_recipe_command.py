@@ -207,21 +207,42 @@ def test_every_key_of_a_recipe_is_the_name_of_an_option() -> None:
 
 
 @pytest.mark.usefixtures("table")
+def test_numbers_beside_a_recipe_are_read_as_strictly_as_without_one(
+    fastlloyd: Command, here: Path
+) -> None:
+    recipe = ("--recipe", RECIPE)
+    refused(
+        fastlloyd("fit", "hospital.csv", *recipe, "--epsilon", "1,5", "-k", "x"),
+        "--epsilon is '1,5'",
+        "--n-clusters is 'x'",
+    )
+    refused(fastlloyd("fit", *recipe), "DATA is missing")
+    refused(fastlloyd("simulate", "hospital.csv", *recipe), "--clients is missing")
+    tables = tomllib.loads(Path(RECIPE).read_text())
+    tables["privacy"] |= {"epsilon": 0, "n_records": 0, "unit_name": "Patient in"}
+    tables["clustering"]["n_clusters"] = 0
+    (here / "wrong.toml").write_text(tomli_w.dumps(tables))
+    names = ("epsilon", "n_records", "unit_name", "n_clusters")
+    refused(fastlloyd("recipe", "explain", "wrong.toml"), *map(repr, names))
+    refused(fastlloyd("recipe", "check", "wrong.toml", "hospital.csv"), *map(repr, names))
+
+
+@pytest.mark.usefixtures("table")
 def test_questions_at_a_terminal_make_a_recipe(here: Path) -> None:
     answers = iter([
         '"k.A.', "k.A.,-",  # half a quotation, and then words for missing cells
         "everybody", "person",
-        "one", "1_0", "1",  # epsilon: no number, two figures, and then one
-        "Patienten-ID", "patient",
+        "one", "1_0", "0", "1",  # epsilon: no number, two figures, none, and then one
+        "Patienten-ID", "Patient in", "patient",  # two words, and then one
         "2,500", "2500",
         "mean",
         "-",  # date
         "v", "m = 0, w = 1", "0.1",
-        "n", "110, 0", "0, 110",  # bounds the wrong way round, and then right
+        "n", "110, 0", "n", "0, 110",  # bounds the wrong way round, and then right
         "l", "0,2, 15", "0.2, 15", "1",  # a decimal comma, and then a point
         "l", "0.3, 400", "bound", "3",
         "-",  # ward
-        "3",
+        "0", "3",
     ])  # fmt: skip
     command = [sys.executable, "-m", "fastlloyd", "recipe", "new", "hospital.csv"]
     code, shown = answered(command, here, lambda _: next(answers))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fastlloyd.records.recipe.recipe import Recipe
     from fastlloyd.records.recipe_proposal import ColumnLook, Look
 
-N = TypeVar("N", int, float)
+N = TypeVar("N", int, float, str)
 
 _WAYS = {
     "n": "a number, with bounds",
@@ -46,7 +46,10 @@ def ask(look: "Look") -> "Recipe":
     features = dict(_features(look, here, None if per_person == "rows" else per_person))
     if per_person in ("first", "last"):
         features |= _order(look, features)
-    clustering = {"n_clusters": _whole("\nNumber of clusters")}
+    n_clusters = _setting(
+        "clustering", "n_clusters", "\nNumber of clusters", whole, expected_whole()
+    )
+    clustering = {"n_clusters": n_clusters}
     tables = {"privacy": privacy, "clustering": clustering, "features": features, "here": here}
     return Recipe.of(tables)
 
@@ -74,19 +77,23 @@ def _privacy(look: "Look", here: dict[str, Any]) -> dict[str, Any]:
 
     typer.echo("\nWho is protected? (record: each row alone; person: all rows with one id)")
     unit = _choice("unit", ("record", "person"))
-    privacy: dict[str, Any] = {"epsilon": _real("epsilon, such as 1")}
+    privacy: dict[str, Any] = {
+        "epsilon": _setting("privacy", "epsilon", "epsilon, such as 1", real, expected_real())
+    }
     if unit == "person":
         ids = [column.name for column in look.columns if column.kind is CellKind.ID]
         hint = f" (columns that look like ids: {', '.join(ids)})" if ids else ""
         names = [column.name for column in look.columns]
         here["unit_column"] = _choice(f"Column with the ids{hint}", names)
+        called = "What is a person called, in one word, such as patient"
         privacy |= {
             "unit": "person",
-            "unit_name": typer.prompt("What is a person called, in one word, such as patient"),
+            "unit_name": _setting("privacy", "unit_name", called, str, "a text"),
         }
-    privacy["n_records"] = _whole(
+    cap = (
         "A round number, surely above the number of records (or of persons, if they are protected)"
     )
+    privacy["n_records"] = _setting("privacy", "n_records", cap, whole, expected_whole())
     return privacy
 
 
@@ -99,20 +106,22 @@ def _features(
     for column in look.columns:
         if column.name == here.get("unit_column"):
             continue
-        way = _choice(f"\n{column.name} (looks like {column.kind.value})", tuple(_WAYS))
-        if way != "-":
-            yield column.name, _until_right(column, way, per_person)
+        if (table := _until_right(column, per_person)) is not None:
+            yield column.name, table
 
 
-def _until_right(column: "ColumnLook", way: str, per_person: str | None) -> dict[str, Any]:
-    """Ask for the settings of a feature until they have no fault. Return them as a table.
+def _until_right(column: "ColumnLook", per_person: str | None) -> dict[str, Any] | None:
+    """Ask what a column is, and for its settings, until these have no fault. Return them as a
+    table, or None if the column is not clustered.
 
-    way : letter of the kind of the feature, a key of `_ASKED`.
     per_person : value of the setting per_person, or None to leave it out.
     """
     from fastlloyd.records.recipe.checks import faults_of
 
     while True:
+        way = _choice(f"\n{column.name} (looks like {column.kind.value})", tuple(_WAYS))
+        if way == "-":
+            return None
         table = _ASKED[way](column)
         if column.has_gaps:
             typer.echo(
@@ -225,20 +234,26 @@ def _choice(question: str, known: Any) -> str:
         typer.echo(f"expected one of: {', '.join(known)}", err=True)
 
 
-def _whole(question: str) -> int:
-    return _until_read(question, whole, expected_whole())
+def _setting(table: str, name: str, question: str, read: Callable[[str], N], form: str) -> N:
+    """Ask for a value of a table of the recipe until it can be read and has no fault.
 
+    table : "privacy" or "clustering".
+    name : key of the value in this table.
+    read : function that returns the value of a text, or raises ValueError.
+    form : noun for the texts that `read` takes.
+    """
+    from fastlloyd.records.recipe.keys import key_faults
 
-def _real(question: str) -> float:
-    return _until_read(question, real, expected_real())
-
-
-def _until_read(question: str, read: Callable[[str], N], form: str) -> N:
     while True:
         try:
-            return read(str(typer.prompt(question)).strip())
+            value = read(str(typer.prompt(question)).strip())
         except ValueError:
             typer.echo(f"expected {form}", err=True)
+            continue
+        fault = next(key_faults(table, {name: value}), None)
+        if fault is None:
+            return value
+        typer.echo(str(fault), err=True)
 
 
 def _plain(text: str) -> float | str:

@@ -99,9 +99,11 @@ class Command(TyperCommand):
         with _saying_what_is_wrong(self.params):
             given, left, order = self.make_parser(ctx).parse_args(args=list(args))
             _refuse_repeated(order)
-            asks_for_help = any(getattr(option, "is_eager", False) for option in order)
+            eager = [option for option in order if getattr(option, "is_eager", False)]
+            asks_for_help = any(not option.expose_value for option in eager)
             if not (asks_for_help or ctx.resilient_parsing):  # the latter completes a line
-                _refuse([*_missing(given, self.params), *_bad_numbers(given, order, self.callback)])
+                missing = [] if eager else _missing(given, self.params)  # a recipe may have them
+                _refuse([*missing, *_bad_numbers(given, order, self.callback)])
                 if sentence := _left_over(left, self.params):
                     raise UsageError(sentence)
             return super().parse_args(ctx, args)
@@ -118,6 +120,7 @@ def _saying_what_is_wrong(options: Sequence[Any]) -> Iterator[None]:
         if (
             sentence := _unknown_option(error, options)
             or _wrong_use(error, options)
+            or _lacking(error)
             or _closed(error)
         ):
             raise UsageError(sentence) from None
@@ -180,6 +183,14 @@ def _wrong_use(error: Exception, options: Iterable[Any]) -> str:
                 return f"{typed} takes no value; leave the value out"
             return f"{typed} needs a value: {typed} {option.metavar}"
     return ""
+
+
+def _lacking(error: Exception) -> str:
+    """Return a sentence about what neither the command line nor a recipe has, or "" for another
+    error.
+    """
+    is_missing = type(error).__name__ == "MissingParameter"
+    return next(_missing({}, [error.param]), "") if is_missing else ""  # type: ignore[attr-defined]
 
 
 def _closed(error: Exception) -> str:

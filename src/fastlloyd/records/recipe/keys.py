@@ -5,42 +5,55 @@ The commands take the same names as options, and the estimators as parameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from fastlloyd.base.names import nearest_name, shown
+from fastlloyd.base.names import NAME, NAME_RULE, nearest_name, shown
 from fastlloyd.errors import PlanError
 from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
 
 _WHOLE: Final = "a whole number"
+_COUNT: Final = "a whole number, 1 or more"
 _NUMBER: Final = "a number"
+_POSITIVE: Final = "a number above 0"
 _TEXT: Final = "a text"
 _YES_OR_NO: Final = "true or false"
 _UNITS: Final = ("record", "person")
 _UNIT: Final = '"record" or "person"'
+_NAME: Final = f"a name of {NAME_RULE}"
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     _WHOLE: (int,),
+    _COUNT: (int,),
     _NUMBER: (int, float),
+    _POSITIVE: (int, float),
+    _NAME: (str,),
     _TEXT: (str,),
     _YES_OR_NO: (bool,),
     _UNIT: (str,),
 }
+_RULES: Final[Mapping[str, Callable[[Any], object]]] = {
+    _COUNT: lambda value: value >= 1,
+    _POSITIVE: lambda value: 0 < value < math.inf,
+    _NAME: NAME.fullmatch,
+    _UNIT: _UNITS.__contains__,
+}
 KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "privacy": {
-        "epsilon": _NUMBER,
+        "epsilon": _POSITIVE,
         "delta": _NUMBER,
         "unit": _UNIT,
-        "unit_name": _TEXT,
-        "max_clients_per_person": _WHOLE,
-        "n_records": _WHOLE,
-        "n_expected": _WHOLE,
+        "unit_name": _NAME,
+        "max_clients_per_person": _COUNT,
+        "n_records": _COUNT,
+        "n_expected": _COUNT,
         "neighboring_relation": _TEXT,
         "outside": _TEXT,
         "loss": _YES_OR_NO,
         "loss_share": _NUMBER,
     },
     "clustering": {
-        "n_clusters": _WHOLE,
+        "n_clusters": _COUNT,
         "algorithm": _TEXT,
         "preset": _TEXT,
         "scaling": _TEXT,
@@ -71,10 +84,12 @@ def key_faults(table: str, given: Any) -> Iterator[PlanError]:
                 f"; it belongs to [{elsewhere}]" if elsewhere else nearest_name(name, list(known))
             )
             yield _fault(table, name, f"{name!r:.80} is unknown in [{table}]{hint}")
-        elif type(value) not in _TYPES[known[name]] or (
-            known[name] == _UNIT and value not in _UNITS
-        ):
+        elif type(value) not in _TYPES[known[name]] or not _RULES.get(known[name], _any)(value):
             yield _fault(table, name, f"{name!r} is {shown(value)}; expected {known[name]}")
+
+
+def _any(_: object) -> bool:
+    return True
 
 
 def person_faults(privacy: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[PlanError]:
