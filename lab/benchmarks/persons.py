@@ -8,7 +8,6 @@ section of docs/results/performance.md.
 """
 
 import argparse
-import importlib
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
+from benchmarks import stream
 from benchmarks.report import as_table, machine, publish
 from benchmarks.runs import alone, box, peak_bytes, settings_of
 from benchmarks.timing import Spent, spent
@@ -28,32 +28,9 @@ from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.records import open_records
 
-FEATURES, CLUSTERS, ROW_GROUP, ROWS_EACH, TURNS = 8, 10, 1_000_000, 10, 2
-UNIT, FIRST, RUNS = (
-    "person",
-    "first pass over persons",
-    ("run for persons after it", "run for records"),
-)
+FEATURES, CLUSTERS, ROWS_EACH, TURNS = 8, 10, 10, 2
+FIRST, RUNS = "first pass over persons", ("run for persons after it", "run for records")
 DOMAIN = box(FEATURES)
-
-
-def write(path: Path, n: int) -> None:
-    """Write a file of n uniform float32 rows, not compressed. Each row belongs to a random
-    person.
-    """
-    pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    rng = np.random.default_rng(0)
-    schema = pa.schema([(UNIT, pa.int64()), *((name, pa.float32()) for name in DOMAIN.features)])
-    with pq.ParquetWriter(path, schema, use_dictionary=False, compression="none") as writer:
-        for start in range(0, n, ROW_GROUP):
-            m = min(ROW_GROUP, n - start)
-            ids = rng.integers(0, n // ROWS_EACH, m)
-            writer.write_table(
-                pa.table(
-                    [ids, *(rng.random(m, dtype=np.float32) for _ in DOMAIN.features)],
-                    schema=schema,
-                )
-            )
 
 
 def passes(path: Path, n: int, name: str) -> tuple[dict[str, list[Spent]], float]:
@@ -64,7 +41,7 @@ def passes(path: Path, n: int, name: str) -> tuple[dict[str, list[Spent]], float
     """
     of_records = settings_of(DOMAIN, CLUSTERS, n, algorithm=ALGORITHMS[name])
     m, plain = design(replace(of_records, persons=Persons())), design(of_records)
-    persons = PersonsInPasses(_on_grid(path, UNIT), m, source=str(path))
+    persons = PersonsInPasses(_on_grid(path, stream.UNIT), m, source=str(path))
     records = LocalRecords(DOMAIN, _on_grid(path, None))
     records.count()  # compiled code is loaded, and the first pass is over for both
     found = {FIRST: [spent(persons.count, 1)], **{who: [] for who in RUNS}}
@@ -90,7 +67,7 @@ def main() -> int:
     n = int(options.rows)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "visits.parquet"
-        write(path, n)
+        stream.write(path, n, FEATURES, n // ROWS_EACH)
         size = path.stat().st_size
         found_by = {name: alone(passes, path, n, name) for name in ("fastlloyd", "momentlloyd")}
     publish("persons", page(n, size, found_by))

@@ -31,21 +31,26 @@ from fastlloyd.records.reader import BLOCK_CELLS
 
 FEATURES, CLUSTERS, ROW_GROUP = 16, 10, 1_000_000
 NAMES = tuple(f"x{i}" for i in range(FEATURES))
+UNIT = "person"
 
 
-def write(path: Path, n: int, n_features: int = FEATURES) -> None:
+def write(path: Path, n: int, n_features: int = FEATURES, n_persons: int = 0) -> None:
     """Write n uniform float32 records, not compressed. Such a file is read fastest, so it is
     hardest for the clustering to keep up with the reader.
+
+    n_persons : number of persons. The column `UNIT` then has a random person for each record.
     """
     pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     rng = np.random.default_rng(0)
-    schema = pa.schema([(name, pa.float32()) for name in NAMES[:n_features]])
+    names = NAMES[:n_features]
+    unit = [(UNIT, pa.int64())] if n_persons else []
+    schema = pa.schema([*unit, *((name, pa.float32()) for name in names)])
     with pq.ParquetWriter(path, schema, use_dictionary=False, compression="none") as writer:
         for start in range(0, n, ROW_GROUP):
             m = min(ROW_GROUP, n - start)
-            writer.write_table(
-                pa.table([rng.random(m, dtype=np.float32) for _ in schema], schema=schema)
-            )
+            ids = [rng.integers(0, n_persons, m)] if n_persons else []
+            cells = [rng.random(m, dtype=np.float32) for _ in names]
+            writer.write_table(pa.table([*ids, *cells], schema=schema))
 
 
 def read_alone(path: Path, n_features: int = FEATURES) -> float:

@@ -64,42 +64,42 @@ def centres(
     return np.array(found)
 
 
+def around(k: int, distance: float, offsets: Callable[[Rng, int, int], FloatArray]) -> Maker:
+    """Return a function that makes k groups around random centres.
+
+    distance : least distance between centres.
+    offsets : function of a random generator, d and the index of a group that returns the offsets of
+        its records from the centre, (n, d).
+    """
+
+    def make(rng: Rng, d: int) -> FloatArray:
+        places = centres(rng, k, d, distance)
+        return np.concatenate([place + offsets(rng, d, i) for i, place in enumerate(places)])
+
+    return make
+
+
 def normal(sizes: Sequence[int], apart: float, sd: float = 3.5) -> Maker:
     """Return a function that makes spherical normal groups.
 
     sizes : number of records of each group.
     apart : least distance between centres, in standard deviations.
     """
-
-    def make(rng: Rng, d: int) -> FloatArray:
-        places = centres(rng, len(sizes), d, apart * sd)
-        return np.concatenate(
-            [
-                place + sd * rng.normal(size=(size, d))
-                for place, size in zip(places, sizes, strict=True)
-            ]
-        )
-
-    return make
+    return around(len(sizes), apart * sd, lambda rng, d, i: sd * rng.normal(size=(sizes[i], d)))
 
 
 def oval(k: int, size: int, apart: float) -> Maker:
     """Return a function that makes k normal groups. Each has its own axes, with standard deviations
     from 1.5 to 5.5.
     """
-
-    def make(rng: Rng, d: int) -> FloatArray:
-        places = centres(rng, k, d, 3.5 * apart)
-        return np.concatenate(
-            [
-                place
-                + (rng.normal(size=(size, d)) * rng.uniform(1.5, 5.5, d))
-                @ np.linalg.qr(rng.normal(size=(d, d)))[0]
-                for place in places
-            ]
-        )
-
-    return make
+    return around(
+        k,
+        3.5 * apart,
+        lambda rng, d, _: (
+            (rng.normal(size=(size, d)) * rng.uniform(1.5, 5.5, d))
+            @ np.linalg.qr(rng.normal(size=(d, d)))[0]
+        ),
+    )
 
 
 def far(many: int, few: int, sd: float = 2.0) -> Maker:
@@ -127,24 +127,12 @@ def skewed(k: int, size: int) -> Maker:
     """Return a function that makes exponential groups, with long tails to one side in every
     feature.
     """
-
-    def make(rng: Rng, d: int) -> FloatArray:
-        places = centres(rng, k, d, 20.0)
-        return np.concatenate(
-            [place + 3.5 * (rng.exponential(size=(size, d)) - 1) for place in places]
-        )
-
-    return make
+    return around(k, 20.0, lambda rng, d, _: 3.5 * (rng.exponential(size=(size, d)) - 1))
 
 
 def tailed(k: int, size: int) -> Maker:
     """Return a function that makes groups of Student's t with three degrees of freedom."""
-
-    def make(rng: Rng, d: int) -> FloatArray:
-        places = centres(rng, k, d, 20.0)
-        return np.concatenate([place + 2.5 * rng.standard_t(3, size=(size, d)) for place in places])
-
-    return make
+    return around(k, 20.0, lambda rng, d, _: 2.5 * rng.standard_t(3, size=(size, d)))
 
 
 def with_outliers(k: int, size: int, outliers: int) -> Maker:

@@ -47,32 +47,19 @@ Fit = Callable[[FloatArray, int, float], FloatArray]
 """Records in [-1, 1], number of clusters, epsilon -> centroids in [-1, 1]."""
 
 
-def momentlloyd(X: FloatArray, k: int, epsilon: float) -> FloatArray:
-    """Return the centroids of MomentLloyd with its default settings. It gets the exact number of
-    records.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoisyResultWarning)  # that is what is measured
-        return np.asarray(
-            MomentLloyd(k, epsilon=epsilon, bounds=(-1, 1), n_records=len(X))
-            .fit(X)
-            .cluster_centers_
-        )
-
-
-def fastlloyd(estimator: type[FastLloyd], preset: str) -> Fit:
+def ours(estimator: type[FastLloyd] | type[MomentLloyd], **settings: Any) -> Fit:
     """Return a function that fits our estimator in the central model. It gets the exact number of
     records, because peers take this number from the records.
+
+    settings : settings that are not the default.
     """
 
     def fit(X: FloatArray, k: int, epsilon: float) -> FloatArray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WeakGuaranteeWarning)  # the preset paper's delta
             warnings.simplefilter("ignore", NoisyResultWarning)  # that is what is measured
-            model = estimator(
-                k, epsilon=epsilon, bounds=(-1, 1), n_records=len(X), preset=preset
-            ).fit(X)
-        return np.asarray(model.cluster_centers_)
+            model = estimator(k, epsilon=epsilon, bounds=(-1, 1), n_records=len(X), **settings)
+            return np.asarray(model.fit(X).cluster_centers_)
 
     return fit
 
@@ -142,10 +129,10 @@ def main() -> int:
     methods: dict[str, Fit] = {
         "one mean (not private)": one_mean,
         "scikit-learn KMeans (not private)": scikit_learn,
-        "fastlloyd MomentLloyd": momentlloyd,
-        "fastlloyd FastLloyd": fastlloyd(FastLloyd, "default"),
-        "fastlloyd FastLloyd, preset paper": fastlloyd(FastLloyd, "paper"),
-        "fastlloyd SuLloyd (delta = 0)": fastlloyd(SuLloyd, "default"),
+        "fastlloyd MomentLloyd": ours(MomentLloyd),
+        "fastlloyd FastLloyd": ours(FastLloyd),
+        "fastlloyd FastLloyd, preset paper": ours(FastLloyd, preset="paper"),
+        "fastlloyd SuLloyd (delta = 0)": ours(SuLloyd),
     }
     not_run = [
         (

@@ -70,15 +70,20 @@ Kind = Callable[[np.random.Generator, float], People]
 
 
 def people(
-    rng: np.random.Generator, sizes: IntArray, of_rows: Callable[[IntArray, FloatArray], FloatArray]
+    rng: np.random.Generator,
+    sizes: IntArray,
+    spread: float,
+    places: Callable[[IntArray, FloatArray], FloatArray],
 ) -> People:
     """Return persons with these numbers of rows.
 
-    of_rows : function that makes the rows (n, D), from the index of each row's person and the
-        centres of the groups.
+    spread : standard deviation of each row around its place.
+    places : function that returns the places of the rows (n, D), from the index of each row's
+        person and the centres of the groups.
     """
     owners = np.repeat(np.arange(len(sizes)), sizes)
-    return People(np.clip(of_rows(owners, groups(rng)), -1, 1), owners)
+    of_rows = places(owners, groups(rng))
+    return People(np.clip(of_rows + rng.normal(0, spread, of_rows.shape), -1, 1), owners)
 
 
 def uniform(rng: np.random.Generator) -> IntArray:
@@ -87,37 +92,27 @@ def uniform(rng: np.random.Generator) -> IntArray:
 
 def faithful(rng: np.random.Generator, spread: float) -> People:
     home = rng.integers(0, K, N_PERSONS)
-    return people(rng, uniform(rng), lambda i, C: C[home[i]] + rng.normal(0, spread, (len(i), D)))
+    return people(rng, uniform(rng), spread, lambda i, C: C[home[i]])
 
 
 def themselves(rng: np.random.Generator, spread: float) -> People:
     home, own = rng.integers(0, K, N_PERSONS), rng.normal(0, spread, (N_PERSONS, D))
-    return people(
-        rng, uniform(rng), lambda i, C: C[home[i]] + own[i] + rng.normal(0, spread / 8, (len(i), D))
-    )
+    return people(rng, uniform(rng), spread / 8, lambda i, C: C[home[i]] + own[i])
 
 
 def everywhere(rng: np.random.Generator, spread: float) -> People:
-    return people(
-        rng,
-        uniform(rng),
-        lambda i, C: C[rng.integers(0, K, len(i))] + rng.normal(0, spread, (len(i), D)),
-    )
+    return people(rng, uniform(rng), spread, lambda i, C: C[rng.integers(0, K, len(i))])
 
 
 def between_two(rng: np.random.Generator, spread: float) -> People:
     homes = np.array([rng.permutation(K)[:2] for _ in range(N_PERSONS)])
-    return people(
-        rng,
-        uniform(rng),
-        lambda i, C: C[homes[i, rng.integers(0, 2, len(i))]] + rng.normal(0, spread, (len(i), D)),
-    )
+    return people(rng, uniform(rng), spread, lambda i, C: C[homes[i, rng.integers(0, 2, len(i))]])
 
 
 def few_with_many(rng: np.random.Generator, spread: float) -> People:
     sizes = np.where(rng.random(N_PERSONS) < 0.9, rng.integers(1, 4, N_PERSONS), MOST_ROWS)
     home = rng.integers(0, K, N_PERSONS)
-    return people(rng, sizes, lambda i, C: C[home[i]] + rng.normal(0, spread, (len(i), D)))
+    return people(rng, sizes, spread, lambda i, C: C[home[i]])
 
 
 def more_in_one_group(rng: np.random.Generator, spread: float) -> People:
@@ -125,7 +120,7 @@ def more_in_one_group(rng: np.random.Generator, spread: float) -> People:
     sizes = np.where(
         home == 0, rng.integers(15, MOST_ROWS + 1, N_PERSONS), rng.integers(1, 8, N_PERSONS)
     )
-    return people(rng, sizes, lambda i, C: C[home[i]] + rng.normal(0, spread, (len(i), D)))
+    return people(rng, sizes, spread, lambda i, C: C[home[i]])
 
 
 KINDS: dict[str, tuple[str, Kind]] = {

@@ -346,13 +346,8 @@ def _bar() -> "Iterator[Callable[[Progress], None]]":
         return
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
+    left = TextColumn("left:"), TimeRemainingColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *left
     with terminal.progress(
         *columns, refresh_per_second=2
     ) as bar:  # seldom, as the processes need the cores

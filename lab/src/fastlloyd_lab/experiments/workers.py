@@ -9,12 +9,13 @@ import sys
 import warnings
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from unittest.mock import patch
 
 import msgspec
 
@@ -147,7 +148,8 @@ class Pool:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, self._folder), daemon=True)
-        with _one_thread(), uninterrupted():
+        # one thread each, because there is one process per core
+        with patch.dict(os.environ, dict.fromkeys(_ONE_THREAD, "1")), uninterrupted():
             process.start()
         theirs.close()
         self._workers[ours] = _Worker(process, ours)
@@ -225,21 +227,6 @@ def _work(connection: Connection, folder: Path) -> None:
         while True:
             trial = msgspec.msgpack.decode(connection.recv_bytes(), type=Trial)
             connection.send_bytes(msgspec.msgpack.encode(perform(trial, folder)))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Context manager in which new processes get one thread each, because there is one process per
-    core.
-    """
-    before = {name: os.environ[name] for name in _ONE_THREAD if name in os.environ}
-    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
-    try:
-        yield
-    finally:
-        for name in _ONE_THREAD:
-            del os.environ[name]
-        os.environ.update(before)
 
 
 def _ending(process: SpawnProcess) -> str:
