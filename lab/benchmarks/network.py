@@ -31,6 +31,7 @@ from benchmarks.network_parties import (
     VolatileServer,
 )
 from benchmarks.network_run import Setup, over_grpc
+from benchmarks.parts import mask_context
 from benchmarks.report import as_table, machine, write_section
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.admission import DataSet
@@ -44,7 +45,7 @@ from fastlloyd.federation.protocol.messages import Limits, Message, decode, enco
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.runs import KnownRecords
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks, MaskContext
+from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, GroupKey, GroupMasks
 from fastlloyd.federation.store import Role
 from fastlloyd.federation.transport.party import ClientParty, ServerParty
 from fastlloyd.mechanisms.answering import LocalRecords
@@ -244,14 +245,7 @@ def _large_parts(plan: Plan) -> float:
     m: Mechanism = plan.clustering
     query, X, noise = m.query(0, m.start()), records_of(plan), SystemNoise()
     round = plan.mechanism.all_rounds[0]
-    context = MaskContext(
-        plan_digest=plan.digest,
-        run_id=bytes.fromhex(plan.run_id),
-        round=1,
-        transcript_hash=bytes(32),
-        centroids_digest=bytes(32),
-    )
-    masks = GroupMasks(GroupKey.draw(os.urandom), plan.ring)
+    masks, context = GroupMasks(GroupKey.draw(os.urandom), plan.ring), mask_context()
     masked = MaskedRound(masks, context, plan.ring)
     seconds = []
     for _ in range(5):

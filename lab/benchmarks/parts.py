@@ -62,7 +62,11 @@ def masks(repetitions: int) -> Row:
     system.
     """
     masks, words = GroupMasks(GroupKey.draw(os.urandom), Ring.Z64), 100 * 1025 + 1
-    context, zeros, names = _context(), Ring.Z64.zeros(words), [f"client-{i}" for i in range(10)]
+    context, zeros, names = (
+        mask_context(),
+        Ring.Z64.zeros(words),
+        [f"client-{i}" for i in range(10)],
+    )
     pair = paired(
         lambda: [masks.hide(zeros, context, name, bytes(8)) for name in names],
         lambda: [os.urandom(8 * words) for _ in names],
@@ -108,7 +112,7 @@ def a_round(repetitions: int) -> Row:
                 ):
                     masks.hide(
                         plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])),
-                        _context(),
+                        mask_context(),
                         "a",
                         os.urandom(8),
                     )
@@ -168,7 +172,8 @@ def _process(*arguments: str) -> Work:
     )
 
 
-def _context() -> MaskContext:
+def mask_context() -> MaskContext:
+    """Return the context of masks of some round."""
     return MaskContext(
         plan_digest=bytes(32),
         run_id=bytes(16),

@@ -50,8 +50,8 @@ def machine(*more: str) -> str:
 
     more : names of further packages. Those that are not installed are left out.
     """
-    names = [name for name in (*PACKAGES, *more) if installed(name)]
-    packages = ", ".join(f"{name} {installed(name)}" for name in names)
+    found = {name: installed(name) for name in (*PACKAGES, *more)}
+    packages = ", ".join(f"{name} {version}" for name, version in found.items() if version)
     return (
         f"{os.cpu_count()} cores ({platform.machine()}, {_processor()}), {platform.system()}, "
         f"Python {platform.python_version()}, {packages}; {datetime.now(UTC):%Y-%m-%d}"

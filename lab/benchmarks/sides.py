@@ -115,13 +115,12 @@ def fastlloyd_kernel(X: Array, C: Array) -> Work:
     """Return a function that computes exact relative sums and counts of the records within the
     radius.
     """
+    from benchmarks.runs import box
     from fastlloyd.clustering import kernels
-    from fastlloyd.clustering.domain import Domain
     from fastlloyd.clustering.radius import squared_radius
     from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
-    d = X.shape[1]
-    domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
+    domain = box(X.shape[1], -1.0)
     grid, centroids = domain.to_grid(X), domain.to_grid(C).astype(np.int64)
     radius = squared_radius(domain, len(C), FASTLLOYD.alpha)
     return lambda: kernels.cluster_statistics(grid, centroids, radius, limits=domain.half_widths)

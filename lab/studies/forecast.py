@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.report import as_table, write_section
 from benchmarks.runs import box, settings_of
@@ -317,41 +316,31 @@ def _row(setting: Setting, runs: Sequence[Fit]) -> list[str]:
         f"{100 * first.bar:.2g} %" if math.isfinite(first.bar) else "-",
         f"{100 * float(np.median(np.concatenate(bars))):.2g} %" if bars else "-",
         *(
-            "-"
-            if not bars or math.isinf(first.bar)
-            else f"{100 * float(np.mean(np.concatenate(inside))):.0f} %"
-            for inside in (_within(runs, FACTOR), _within(runs, 2.0), _in_range(runs))
+            [f"{100 * share:.0f} %" for share in _inside(runs)]
+            if bars and math.isfinite(first.bar)
+            else 3 * ["-"]
         ),
     ]
 
 
-def _within(runs: Sequence[Fit], factor: float) -> list[npt.NDArray[np.bool_]]:
-    """Return, for each run with bars, whether each feature's bar is within a factor of the
-    forecast, bool (d,).
+def _inside(runs: Sequence[Fit]) -> list[float]:
+    """Return three shares of the features' bars: those within a factor of 1.5 of the forecast,
+    those within 2, and those in the range of the forecast.
     """
-    return [
-        np.abs(np.log(run.bars / run.forecast.bar)) <= math.log(factor)
-        for run in runs
-        if run.bars is not None
+    pairs = [(run.bars, run.forecast) for run in runs if run.bars is not None]
+    tests = [
+        [np.abs(np.log(bars / forecast.bar)) <= math.log(factor) for bars, forecast in pairs]
+        for factor in (FACTOR, 2.0)
     ]
-
-
-def _in_range(runs: Sequence[Fit]) -> list[npt.NDArray[np.bool_]]:
-    return [
-        (run.bars >= run.forecast.bar_low) & (run.bars <= run.forecast.bar_high)
-        for run in runs
-        if run.bars is not None
-    ]
+    tests.append([(bars >= of.bar_low) & (bars <= of.bar_high) for bars, of in pairs])
+    return [float(np.mean(np.concatenate(each))) for each in tests]
 
 
 def summary(runs: Sequence[Fit]) -> str:
     """Return a Markdown list with the findings over all runs."""
     told = [run for run in runs if run.forecast.verdict is not Verdict.MOSTLY_NOISE]
     agree = sum(run.mostly_few == (run.forecast.verdict is Verdict.MOSTLY_NOISE) for run in runs)
-    shares = [
-        float(np.mean(np.concatenate(inside)))
-        for inside in (_within(told, FACTOR), _within(told, 2.0), _in_range(told))
-    ]
+    shares = _inside(told)
     middle = np.array(
         [np.median(run.bars) / run.forecast.bar for run in told if run.bars is not None]
     )

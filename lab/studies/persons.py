@@ -9,7 +9,6 @@ noise are repeatable and measures are exact: NOT PRIVATE.
 
 import argparse
 import math
-import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -286,7 +285,7 @@ def table(found: Found, spread: str) -> str:
     return as_table(["", "all kinds", "over shares", *KINDS], "l" + "r" * (2 + len(KINDS)), lines)
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -316,8 +315,7 @@ def main() -> int:
         f" of each kind:\n\n{kinds}\n\n{tables}"
     )
     publish("persons", text, PAGE, write=options.write)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

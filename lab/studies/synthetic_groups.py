@@ -6,14 +6,13 @@ The range is then at a random place within the bounds.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
-from fastlloyd.clustering.domain import Domain
 from fastlloyd_lab.experiments.problem import Problem, make_problem
 
 FloatArray = npt.NDArray[np.float64]
@@ -55,15 +54,7 @@ class Case:
             return problem
         room = 1 - 1 / self.width
         X = problem.X / self.width + draws.uniform(-room, room, (1, self.d))
-        domain: Domain = problem.domain
-        return Problem(
-            name=self.name,
-            X=X,
-            n_clusters=self.k,
-            domain=domain,
-            grid=domain.to_grid(X),
-            digest=problem.digest,
-        )
+        return replace(problem, X=X, grid=problem.domain.to_grid(X))
 
 
 def clusters(draws: Draws, n: int, d: int, k: int) -> FloatArray:

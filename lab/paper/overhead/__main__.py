@@ -7,6 +7,7 @@ parts. The public sets LSun and S1 are left out if FASTLLOYD_DATA is not set.
 """
 
 import argparse
+import itertools
 import sys
 import tempfile
 from pathlib import Path
@@ -45,12 +46,9 @@ def main() -> int:
     for note in notes:
         print(note, file=sys.stderr)
     merge([row for each in SETS for row in published(each)])
-    if "mpi" in wanted and not lacking[0]:
-        for n_clients in (2, 4, 8):
-            over("mpi", n_clients, found)
-    if "grpc" in wanted:
-        for n_clients in (2, 4, 8):
-            over("grpc", n_clients, found)
+    for transport, n_clients in itertools.product(("mpi", "grpc"), (2, 4, 8)):
+        if transport in wanted and not (transport == "mpi" and lacking[0]):
+            over(transport, n_clients, found)
     if "secure" in wanted and not lacking[1]:
         secure(found)
     page.write(merge([]))

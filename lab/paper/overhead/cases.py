@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from benchmarks.runs import settings_of
 from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
@@ -21,7 +22,7 @@ from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd_lab.datasets import named
 from paper.overhead.parties import MeasuredClient, MeasuredServer, Stopwatch, Times
 
@@ -142,14 +143,13 @@ class Case:
                 fraction_bits=fraction_bits,
             )
             try:
-                settings = Settings(
+                settings = settings_of(
+                    domain,
+                    self.set.k,
+                    len(X),
+                    seed=1,
                     algorithm=self.algorithm,
-                    domain=domain,
-                    n_clusters=self.set.k,
-                    n_records=len(X),
-                    epsilon=1.0,
                     delta=1 / (len(X) * float(np.log(len(X)))),
-                    public_seed=PublicSeed.from_int(1),
                     n_iterations=N_ROUNDS if self.algorithm is FASTLLOYD else None,
                 )
                 plan = design_plan(

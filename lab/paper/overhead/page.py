@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.report import machine, write_section
+from benchmarks.report import as_table, machine, write_section
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.messages import Limits
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -18,7 +18,6 @@ from paper.overhead.cases import Case, Measured, Set
 FILE = Path(__file__).parents[3] / "docs" / "results" / "overhead.csv"
 PAGE = Path(__file__).parents[3] / "docs" / "results" / "overhead.md"
 NAMES = {"mpi": "MPI", "grpc": "gRPC"}
-SHAPE = "| set | N | k | d |"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -315,11 +314,11 @@ def _time(row: Row | None) -> str:
     return "-" if row is None else f"{row.runtime_ms:.2f} ({row.low:.2f} to {row.high:.2f})"
 
 
-def _line(shape: tuple[str, int, int, int], cells: Iterable[str]) -> str:
+def _line(shape: tuple[str, int, int, int], cells: Iterable[str]) -> list[str]:
     name, n, k, d = shape
-    return "| " + " | ".join([name, f"{n:,}", str(k), str(d), *cells]) + " |"
+    return [name, f"{n:,}", str(k), str(d), *cells]
 
 
-def _table(head: str, lines: list[str]) -> str:
-    n_columns = head.count("|") + 1
-    return "\n".join([f"{SHAPE} {head} |", "|---|---:|---:|---:|" + "---:|" * n_columns, *lines])
+def _table(head: str, lines: list[list[str]]) -> str:
+    headings = ["set", "N", "k", "d", *head.split(" | ")]
+    return as_table(headings, "l" + "r" * (len(headings) - 1), lines)

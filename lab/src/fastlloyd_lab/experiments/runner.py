@@ -16,10 +16,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fastlloyd.base.files import write_file
-from fastlloyd.base.sealed_toml import load_text
+from fastlloyd.base.sealed_toml import load_text, to_builtins
 from fastlloyd.base.version import __version__
 from fastlloyd.errors import FastLloydError, OutputError
 from fastlloyd_lab.datasets.named import absent, check_at_hand
@@ -238,14 +236,11 @@ def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> d
     source = path.resolve().parent
     names = dict.fromkeys(trial.method_source for trial in every)
     methods = [load_method(name, source) for name in names]
-    # so that it equals what is read back
-    as_json: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
-    content = {name: value for name, value in as_json.items() if value is not None}
     return {
         "note": "public records and exact measures: NOT PRIVATE",
         "fastlloyd": __version__,
         "sampler": sampler_digest(),
-        "specification": {"file": path.name, "quick": quick, "content": content},
+        "specification": {"file": path.name, "quick": quick, "content": to_builtins(spec)},
         "code": {name: code_digest(name, source) for name in specifications.references(spec)},
         "methods": {method.name: method.label for method in methods},
         "central": {method.name: method.central for method in methods},

@@ -4,11 +4,10 @@ combination of postprocessing and clipping has a line.
 Private methods that do not have these options are horizontal lines, the same in every panel.
 """
 
-import re
 from dataclasses import replace
-from fractions import Fraction
 
-from fastlloyd.errors import DataError
+from fastlloyd.base.names import fraction
+from fastlloyd.errors import DataError, PlanError
 from fastlloyd.reports.figures import plain
 from fastlloyd_lab.experiments.measures import quantity
 from fastlloyd_lab.pictures.axes import LOOKS, Style, draw_ratios, shade, spaced, styles
@@ -154,13 +153,10 @@ def _curves(radius: str, own: dict[Variant, Sample], reference: Sample) -> dict[
 
 
 def _alpha(variant: Variant) -> float:
-    text = variant.option("alpha")
-    if not re.fullmatch(r"[0-9.eE+-]+(/[0-9]+)?", text):
-        raise DataError(f"figure 'ablation': alpha is {text!r:.80}; expected a number")
     try:
-        return float(Fraction(text))
-    except (ValueError, ZeroDivisionError):
-        raise DataError(f"figure 'ablation': alpha is {text!r:.80}; expected a number") from None
+        return float(fraction(variant.option("alpha"), "figure 'ablation': alpha"))
+    except PlanError as error:
+        raise DataError(str(error)) from None
 
 
 def _style(kind: _Kind) -> Style:

@@ -77,23 +77,9 @@ def sheet(
     layout.set(  # type: ignore[union-attr,call-arg]  # the constrained layout of new_figure
         rect=(0, footer / height, 1, 1 - (header + footer) / height), w_pad=0.04, h_pad=0.04
     )
-    left = _MARGIN / WIDTH
-    figure.text(
-        left,
-        1 - _MARGIN / height,
-        plain("\n".join(heading)),
-        fontsize=TITLE,
-        fontweight="bold",
-        va="top",
-    )
-    figure.text(
-        left,
-        0.6 * _MARGIN / height,
-        plain("\n".join(foot)),
-        fontsize=SMALL,
-        color="#555555",
-        va="bottom",
-    )
+    left, top, bottom = _MARGIN / WIDTH, 1 - _MARGIN / height, 0.6 * _MARGIN / height
+    figure.text(left, top, plain("\n".join(heading)), fontsize=TITLE, fontweight="bold", va="top")
+    figure.text(left, bottom, plain("\n".join(foot)), fontsize=SMALL, color="#555555", va="bottom")
     if legend:
         figure.legend(
             list(legend.values()),
