@@ -184,7 +184,8 @@ def test_the_balance_counts_earlier_runs_and_a_rehearsal_is_not_one(site: Site) 
     code, out, _ = here(site, site.join("a", "--dry-run"))
     assert code == 0
     assert "left for one more run" in out
-    assert f"Data set '{DATASET}' has the limit epsilon 9 at delta 1e-06; the run fits." in out
+    assert "The limit is epsilon 9 at delta 1e-06" in " ".join(out.split())
+    assert f"The run fits every limit of data set '{DATASET}'." in out
 
 
 @pytest.mark.parametrize(("unit", "option"), [("patient", " --unit patient"), (None, "")])

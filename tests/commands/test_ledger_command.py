@@ -489,6 +489,22 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     )
 
 
+def test_with_limits_for_several_units_each_sentence_says_for_whom(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One unit has a limit from before the first run, and the other has none."""
+    new_store(tmp_path).close()
+    path = tmp_path / "clinic-a.store"
+    limit = ["ledger", "limit", str(path), "--dataset", "patients", "--delta", "1e-3"]
+    assert run([*limit, "--epsilon", "3", "--new"]) == 0
+    with Store.open(path) as store:
+        join_one(store, make_plan())
+    assert run([*limit, "--epsilon", "9", "--unit", "patient"]) == 0
+    text = shown(path, capsys)
+    assert "patients, for one record added or removed: all runs together stay within" in text
+    assert "patients, for one patient added or removed: no limit was set before the first" in text
+
+
 def test_no_sentence_on_limits_shows_one_smaller_than_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

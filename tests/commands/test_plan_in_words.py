@@ -125,35 +125,34 @@ def test_the_readers_own_ledger_says_what_was_spent_before(
         path = str(store.path)
     mine = ("--store", path, "--dataset", "patients")
     text = said(capsys, "plan", "explain", "next.toml", *mine)
-    spent = (
-        "According to this store, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06,"
-        " for one record added or removed."
+    spent = "According to this store, data set 'patients' has 1 run."
+    limit = "The limit is epsilon 1.4 at delta 1e-06"
+    assert (
+        f"{spent}\nFor one record added or removed: epsilon 1 before this run, 1.455 after it, at"
+        f" delta 1e-06. {limit}.\n`join` will refuse the plan: data set 'patients' has the limit"
+        in text
     )
-    assert text.endswith(
-        f"{spent} With the run of this plan, the sum is epsilon 1.455. This sum is above the limit,"
-        " epsilon 1.4: `join` will refuse the plan.\n"
-    )
-    assert f"{spent} The run of this plan is among them." in said(
-        capsys, "plan", "explain", "plan.toml", *mine
+    assert (
+        f"{spent} The run of this plan is among them.\nFor one record added or removed: epsilon 1"
+        f" so far, at delta 1e-06. {limit}; epsilon 0.9"
+        in said(capsys, "plan", "explain", "plan.toml", *mine)
     )
     assert run(["plan", "digest", "next.toml", "--page", "page.txt", *mine]) == 0
-    assert "1 run on the data set 'patients' spent epsilon 1 at delta 1e-06" in " ".join(
+    assert f"1.455 after it, at delta 1e-06. {limit}. `join` will refuse the plan: " in " ".join(
         (here / "page.txt").read_text().split()
     )
     other = said(capsys, "plan", "explain", "next.toml", "--store", path, "--dataset", "others")
+    assert "According to this store, data set 'others' has 0 runs.\n" in other
     assert (
-        "According to this store, 0 runs on the data set 'others' spent epsilon 0 at delta 1e-06"
-        in other
+        "epsilon 0 before this run, 1 after it, at delta 1e-06. There is no limit for one" in other
     )
-    assert "With the run of this plan, the sum is epsilon 1. There is no limit." in other
     with Store.open(Path(path)) as store:
         store.append([LimitSet(dataset="patients", epsilon=1.4000004, delta=1.2345644e-6)])
     text = said(capsys, "plan", "explain", "next.toml", *mine)
-    assert "at delta 1.23457e-06, for one record" in text
-    assert "This sum is above the limit, epsilon 1.40001: " in text
+    assert "The limit is epsilon 1.40001 at delta 1.23457e-06.\n`join` will refuse" in text
     with Store.open(Path(path)) as store:
         store.append([LimitSet(dataset="others", epsilon=3.0000004, delta=1.2345644e-6)])
-    assert "The limit is epsilon 3.00001." in said(
+    assert "The limit is epsilon 3.00001 at delta 1.23457e-06; epsilon" in said(
         capsys, "plan", "explain", "next.toml", *mine[:-1], "others"
     )
 
@@ -183,10 +182,9 @@ def test_what_was_spent_is_not_said_to_be_less_than_it_is(
                 "patients",
             )
             assert (
-                f"spent epsilon {spent} at delta {delta:g}, for one record added or removed. With"
-                " the run of this" in text
+                f"For one record added or removed: epsilon {spent} before this run, {together}"
+                f" after it, at delta {delta:g}. " in text
             )
-            assert f"With the run of this plan, the sum is epsilon {together}. " in text
             n_hidden = [
                 n + (float(f"{epsilon:.4g}") < epsilon)
                 for n, epsilon in zip(n_hidden, epsilons, strict=True)
@@ -200,7 +198,7 @@ def test_of_a_plan_for_persons_the_readers_ledger_says_what_was_spent_on_them(
     persons = ("--unit", "person", "--unit-name", "patient", "--max-clients-per-person", "2")
     assert run([*NEW, *TWO, *persons]) == 0
 
-    def whose(*limits: Neighbours) -> str:
+    def whose(*limits: Neighbours) -> list[str]:
         with new_store(here / str(len(limits))) as store:
             store.append(
                 [
@@ -218,14 +216,19 @@ def test_of_a_plan_for_persons_the_readers_ledger_says_what_was_spent_on_them(
             "--dataset",
             "visits",
         )
-        return text.partition("spent epsilon 0 at delta 1e-06, for ")[2].partition(". With")[0]
+        lines = [line for line in text.splitlines() if line.startswith("For one ")]
+        return [line.partition(":")[0].removeprefix("For ") for line in lines]
 
     for n_limits in range(3):
         (here / str(n_limits)).mkdir()
-    assert whose() == "one patient added or removed, with rows at up to 2 organisations"
+    of_plan = "one patient added or removed, with rows at up to 2 organisations"
+    assert whose() == [of_plan]
     households, patients = Neighbours(ADD, "household"), Neighbours(REPLACE, "patient")
-    assert whose(households) == "one patient added or removed, with rows at up to 2 organisations"
-    assert whose(households, patients) == "one patient replaced"
+    assert whose(households) == ["one household added or removed", of_plan]
+    assert whose(households, patients) == [
+        "one household added or removed",
+        "one patient replaced",
+    ]
 
 
 def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_counts_on_another(
@@ -249,9 +252,9 @@ def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_c
         )
     text = said(capsys, *asked)
     assert "Data set 'patiens' is unknown" in text
-    assert text.endswith(
-        "0 runs on the data set 'patiens' spent epsilon 0 at delta 1e-06, for one"
-        " record added or removed. The run of this plan is counted on 'patients'.\n"
+    assert (
+        "data set 'patiens' has 0 runs. The run of this plan is counted on 'patients'.\nFor one"
+        " record added or removed: epsilon 0 so far" in text
     )
 
 
@@ -273,18 +276,34 @@ def test_the_ledger_knows_the_run_of_a_plan_that_a_client_joined(
         )
         ledger.enter(DataSet(name="patients"), store, begun, begun.run_id)
     asked = ("plan", "explain", "plan.toml", "--dataset", "patients")
-    assert (
-        f"There is no ledger {here / 'none.store'} yet. According to this ledger, 0 runs on"
-        in said(capsys, *asked)
-    )
+    text = said(capsys, *asked)
+    assert f"There is no ledger {here / 'none.store'} yet.\n" in text
+    assert "'patients' is unknown; `join` refuses it without --new-dataset.\n" in text
     assert not (here / "none.store").exists()
     monkeypatch.setenv(VARIABLE, str(ledger.path))
     counted = said(capsys, *asked)
     assert counted == said(capsys, *asked, "--store", "own.store")
-    assert counted.endswith(
-        "\nAccording to this ledger, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06,"
-        " for one record added or removed. The run of this plan is among them.\n"
+    assert (
+        "\nAccording to this ledger, data set 'patients' has 1 run. The run of this plan is among"
+        " them.\nFor one record added or removed: epsilon 1 so far, at delta 1e-06. " in counted
     )
+
+
+def test_with_a_store_the_limits_of_the_ledger_are_said_too(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`join` asks both."""
+    ledger = knowing(here / "own.store")
+    monkeypatch.setenv(VARIABLE, str(ledger.path))
+    with ledger.opened() as kept:
+        kept.append([LimitSet(dataset="patients", epsilon=0.5, delta=1e-6)])
+    (here / "client").mkdir()
+    with new_store(here / "client") as store:
+        path = str(store.path)
+    assert run([*NEW, *TWO]) == 0
+    text = said(capsys, "plan", "explain", "plan.toml", "--store", path, "--dataset", "patients")
+    assert "According to this store" in text
+    assert "The limit is epsilon 0.5 at delta 1e-06.\n`join` will refuse the plan: " in text
 
 
 def test_asking_whose_ledger_without_which_data_set_is_refused(

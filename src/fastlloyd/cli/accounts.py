@@ -35,8 +35,7 @@ def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int
         Column(
             heading="runs",
             cells=[
-                f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else "")
-                for one in listed
+                f"{one.n_runs}" + (f" ({one.n_open} open)" if one.n_open else "") for one in listed
             ],
         ),
         Column(
@@ -54,9 +53,11 @@ def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int
     ]
     console = terminal.console()
     terminal.show(console, title, columns)
+    names = [one.dataset for one in listed]
     for one in listed:
+        whom = f", for {one.asked}" if names.count(one.dataset) > 1 else ""
         for sentence in meaning(one, delta):
-            console.print(f"{one.dataset}: {sentence}", soft_wrap=True)
+            console.print(f"{one.dataset}{whom}: {sentence}", soft_wrap=True)
 
 
 Dates = Mapping[bytes, int]

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
+from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.cli import network, screen, terminal
 from fastlloyd.cli.client_progress import ClientProgress, of_passes
 from fastlloyd.cli.hosting import Hosting
@@ -19,7 +19,7 @@ from fastlloyd.jobs import rehearsal
 from fastlloyd.jobs.client import ClientRequest, PreparedClient, pass_seconds_to_ask_for
 from fastlloyd.jobs.live import LiveFile
 from fastlloyd.jobs.rehearsal import Contribution, Rehearsal
-from fastlloyd.reports.accounts import down
+from fastlloyd.reports.accounts import balance
 from fastlloyd.reports.facts import said
 from fastlloyd.reports.plan_facts import seen_of_a_client
 
@@ -106,6 +106,7 @@ def _account(before: Account, after: Account) -> dict[str, Any]:
         "epsilon_after": _finite(after.spent.epsilon(delta)),
         "limit": None if limit is None else {"epsilon": limit.epsilon, "delta": limit.delta},
         "left_after": after.left,
+        "sentence": balance(before, after),
     }
 
 
@@ -164,34 +165,17 @@ def _cost(request: ClientRequest, address: str, found: Rehearsal) -> dict[str, s
     return {
         "cost": f"epsilon {epsilon_up(m.epsilon)} at delta {delta_up(m.delta)}",
         "ledger": f"{account.holder(lambda _: None).path}, data set {account.dataset.name!r}",
-        "spent": "\n".join(_spent(before, after) for before, after in found.accounts),
+        "spent": "\n".join(balance(*each) for each in found.accounts),
         "server": address,
         "bytes sent": f"{whole.sent} in all, {each} in each of {len(uploads)} uploads",
         "bytes received": f"{whole.received}",
     }
 
 
-def _spent(before: Account, after: Account) -> str:
-    delta, limit = after.delta, finite(after.limit)
-    first, then = (_up(each.spent.epsilon(delta)) for each in (before, after))
-    spent = f"epsilon {first} before, {then} after, at delta {delta_up(delta)}, for {after.asked}"
-    if limit is None or after.left is None:
-        return spent
-    return f"{spent}; limit {epsilon_up(limit.epsilon)}, {down(after.left)} left for one more run"
-
-
-def _up(epsilon: float) -> str:
-    return rounded_up(epsilon) if math.isfinite(epsilon) else "without a bound"
-
-
 def _say_limits(dataset: str, found: Rehearsal) -> None:
     """Print that the run fits the limits of the data set, and the neighbours without a limit."""
-    for limit in found.limits:
-        persons = "" if limit.speaks_of is None else f" for {limit.speaks_of}"
-        typer.echo(
-            f"Data set {dataset!r} has the limit epsilon {epsilon_up(limit.epsilon)} at delta"
-            f" {delta_up(limit.delta)}{persons}; the run fits."
-        )
+    if found.limits:
+        typer.echo(f"The run fits every limit of data set {dataset!r}.")
     for _, after in found.accounts:
         if finite(after.limit) is None:
             unit = f" --unit {after.asked.unit}" if after.asked.unit else ""

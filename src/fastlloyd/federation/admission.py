@@ -6,7 +6,7 @@ pass all of them. Neighbouring relation: the one that the limit names (`ledger.A
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +26,6 @@ from fastlloyd.federation.ledger import (
     Account,
     Counted,
     account,
-    counted_of,
     counted_on,
     finite,
     first_of,
@@ -170,6 +169,12 @@ def check(history: History, dataset: str, *costs: PlannedCost) -> None:
     """Raise BudgetError if runs of these costs would exceed a limit of the data set. Earlier runs
     count with what they have reserved or spent.
     """
+    for refusal in refusals(history, dataset, *costs):
+        raise BudgetError(refusal)
+
+
+def refusals(history: History, dataset: str, *costs: PlannedCost) -> Iterator[str]:
+    """Yield the message of each limit of the data set that runs of these costs would exceed."""
     everything = [*counted_on(history, dataset), *map(whole, costs)]
     for speaks_of in history.limits_on(dataset):
         before = account(history, dataset, speaks_of=speaks_of)
@@ -178,7 +183,8 @@ def check(history: History, dataset: str, *costs: PlannedCost) -> None:
             if limit is not None and not after.fits(
                 limit.epsilon, limit.delta, first_of(everything, speaks_of)
             ):
-                raise BudgetError(_refusal(before, limit, after, costs))
+                yield _refusal(before, limit, after, costs)
+                break
 
 
 def _together(runs: list[Counted], speaks_of: Neighbours | None) -> Spending:
@@ -244,60 +250,6 @@ def _lifting(limit: Limit, asked: Neighbours) -> str:
     said += "" if asked.max_clients == 1 else f" --max-clients-per-person {asked.max_clients}"
     said += "" if asked.adds else f" --neighboring-relation {asked.relation.value}"
     return f"{said} --epsilon inf --delta {delta_up(limit.delta)}"
-
-
-def outlook(history: History, dataset: str, plan: Plan) -> str:
-    """Return sentences for the owner of a data set: the budget that earlier runs on it spent, and
-    the total with this plan's run.
-    """
-    cost = plan_cost(plan)
-    speaks_of = _of_plan(history, dataset, cost)
-    one = account(history, dataset, speaks_of=speaks_of)
-    delta, limit = one.delta or plan.mechanism.delta, finite(one.limit)
-    known, by = known_datasets(history), "ledger" if history.role is Role.HOLDER else "store"
-    dataset = history.called(dataset)
-    said = f"Data set {unknown_name(dataset, known)}. " if known and dataset not in known else ""
-    said += (
-        f"According to this {by}, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the"
-        f" data set {dataset!r} spent epsilon "
-    )
-    said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta_up(delta)}, for {one.asked}."
-    counted_on = {
-        history.called(run.reserved.dataset)
-        for run in history.runs.values()
-        if run.reserved and run.reserved.plan_digest == plan.digest
-    }
-    if dataset in counted_on:
-        return f"{said} The run of this plan is among them."
-    if counted_on:
-        return f"{said} The run of this plan is counted on {listing(sorted(counted_on))}."
-    together = _together([*counted_of(one.runs), whole(cost)], speaks_of).epsilon(delta)
-    said += f" With the run of this plan, the sum is epsilon {rounded_up(together)}."
-    if limit is None:
-        return f"{said} There is no limit."
-    try:
-        check(history, dataset, cost)
-    except BudgetError:
-        return (
-            f"{said} This sum is above the limit, epsilon {epsilon_up(limit.epsilon)}: `join` will"
-            " refuse the plan."
-        )
-    return f"{said} The limit is epsilon {epsilon_up(limit.epsilon)}."
-
-
-def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
-    """Return the neighbouring relation of the account that is shown to the reader of a plan.
-
-    For a plan that protects persons, it is the relation of the account for the plan's unit, or the
-    plan's own if there is no such account. For a plan that protects records, return None.
-    """
-    if not isinstance(cost, PersonRunCost):
-        return None
-    own = Neighbours(cost.neighboring_relation, cost.unit, max(cost.max_clients, 1))
-    return next(
-        (each for each in sums_on(history, dataset) if each is not None and each.unit == cost.unit),
-        own,
-    )
 
 
 def check_dataset(dataset: object) -> None:
@@ -392,7 +344,16 @@ def followed_by_run(history: History, cost: PlannedCost, by: str, dataset: str) 
     reserved = reservation_of(
         cost, run_id=run_id, digest=bytes(32), client=by, dataset=history.called(dataset)
     )
-    return history.followed_by([reserved, RunCharged(run_id=run_id)])
+    charged = [RunCharged(run_id=run_id)] if history.role is Role.HOLDER else []
+    return history.followed_by([reserved, *charged])
+
+
+def before_and_after(now: History, after: History, dataset: str) -> list[tuple[Account, Account]]:
+    """Return each account of a data set twice: in the history `now`, and in `after`."""
+    return [
+        (account(now, dataset, each), account(after, dataset, each))
+        for each in sums_on(after, dataset)
+    ]
 
 
 def reserve(

@@ -27,10 +27,8 @@ from fastlloyd.federation.client_news import WAY_OUT, news, own_run_id, taken_up
 from fastlloyd.federation.earlier_use import earlier_use
 from fastlloyd.federation.ledger import (
     Account,
-    account,
     accounts_on,
     known_datasets,
-    sums_on,
     together,
 )
 from fastlloyd.federation.store import files
@@ -494,10 +492,7 @@ class HoldersLedger:
         else:
             admission.check_joining(now, known, dataset, cost)
             after = admission.followed_by_run(now, cost, "join", dataset.name)
-        return [
-            (account(now, dataset.name, each), account(after, dataset.name, each))
-            for each in sums_on(after, dataset.name)
-        ]
+        return admission.before_and_after(now, after, dataset.name)
 
     def _check_open(self, run: Run, run_id: bytes) -> None:
         if run.ended is not None:

@@ -88,6 +88,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return self.spent.epsilon(self.delta)
 
     @property
+    def n_runs(self) -> int:
+        """Number of runs that spent something or may still do so."""
+        return sum(not run.may_begin_again for run in self.runs)
+
+    @property
     def n_open(self) -> int:
         """Number of open runs, which count with everything that they reserved."""
         return sum(run.is_open for run in self.runs)
@@ -273,17 +278,21 @@ def accounts_on(history: History, dataset: str) -> list[Account]:
 def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
     """Return the neighbours of each account of a data set.
 
-    None stands for one record, under the relation of the runs.
+    None stands for one record, under the relation of the runs. It is left out if it has no limit
+    and another limit names the same neighbours.
     """
-    costs = [cost for cost, _ in counted_on(history, dataset)]
+    counted = counted_on(history, dataset)
+    costs = [cost for cost, _ in counted]
     named = [each for each in history.limits_on(dataset) if each is not None]
     limited = {each.unit for each in named}
     for cost in costs:
         if isinstance(cost, PersonRunCost) and cost.unit not in limited:
             named.append(Neighbours(cost.neighboring_relation, cost.unit, max(cost.max_clients, 1)))
             limited.add(cost.unit)
-    of_records = None in history.limits_on(dataset) or any(
-        not isinstance(cost, PersonRunCost) for cost in costs
+    limits = history.limits_on(dataset)
+    is_named = finite(limits.get(None)) is None and records_of(counted) in named
+    of_records = not is_named and (
+        None in limits or any(not isinstance(cost, PersonRunCost) for cost in costs)
     )
     return [*([None] if of_records or not named else []), *named]
 

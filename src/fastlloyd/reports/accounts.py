@@ -1,12 +1,26 @@
 """Sentences about what runs spent on a data set, and what its limits leave."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_FLOOR, Context
 from typing import NamedTuple
 
+from fastlloyd.base.names import listing, unknown_name
 from fastlloyd.base.precision import delta_down, delta_up, epsilon_up, rounded_up
-from fastlloyd.federation.ledger import Account, Proviso, finite
+from fastlloyd.errors import BudgetError
+from fastlloyd.federation import admission
+from fastlloyd.federation.ledger import (
+    Account,
+    Proviso,
+    account,
+    finite,
+    known_datasets,
+    plan_cost,
+)
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.store.costs import PlannedCost
+from fastlloyd.federation.store.events import Role
+from fastlloyd.federation.store.history import History
 
 SEVERAL = 10  # number of runs for which a sentence also says what each may spend
 
@@ -133,8 +147,85 @@ def spent(one: Account) -> str:
         f" at delta {delta_up(one.delta)}, for {one.asked}."
     )
     of = (
-        "There is no limit"
+        f"There is no limit for {one.asked}"
         if limit is None
         else f"The limit is epsilon {epsilon_up(limit.epsilon)}"
     )
     return f"{said} {of}."
+
+
+def balance(before: Account, after: Account) -> str:
+    """Return sentences about an account before and after a run, and about its limit. If the account
+    counts no further run, the sentences say what was spent so far.
+    """
+    delta, limit = after.delta, finite(after.limit)
+    first, then = (_finite(each.spent.epsilon(delta)) for each in (before, after))
+    is_same = len(before.runs) == len(after.runs)
+    said = f"For {after.asked}: epsilon {first} " + (
+        "so far" if is_same else f"before this run, {then} after it"
+    )
+    said += f", at delta {delta_up(delta)}."
+    if limit is None:
+        return f"{said} There is no limit for {after.asked}."
+    said += f" The limit is epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}"
+    if not after.is_within or after.left is None:
+        return f"{said}."
+    later = "" if is_same else " after it"
+    return f"{said}; epsilon {down(after.left)} is left for one more run{later}."
+
+
+def _finite(epsilon: float) -> str:
+    return rounded_up(epsilon) if math.isfinite(epsilon) else "without a bound"
+
+
+def outlook(history: History, dataset: str, plan: Plan) -> str:
+    """Return lines for the owner of a data set: each of its accounts, with its limit, before and
+    after the run of a plan, and each refusal with which `join` would answer.
+
+    history : history of the owner's ledger, or of a client's store.
+    """
+    cost, called = plan_cost(plan), history.called(dataset)
+    known, by = known_datasets(history), "ledger" if history.role is Role.HOLDER else "store"
+    counted = {
+        history.called(run.reserved.dataset)
+        for run in history.runs.values()
+        if run.reserved and run.reserved.plan_digest == plan.digest and not run.may_begin_again
+    }
+    n = account(history, called).n_runs
+    said = f"According to this {by}, data set {called!r} has {n} run{'' if n == 1 else 's'}."
+    if called in counted:
+        said += " The run of this plan is among them."
+    elif counted:
+        said += f" The run of this plan is counted on {listing(sorted(counted))}."
+    after, refused = history, list[str]()
+    if not counted:
+        after = admission.followed_by_run(history, cost, "join", called)
+        refused = [*_unknown_unit(history, called, cost)]
+        refused += admission.refusals(history, called, cost)
+    return "\n".join(
+        [
+            *_unknown(history, called, known),
+            said,
+            *(balance(*each) for each in admission.before_and_after(history, after, called)),
+            *(f"`join` will refuse the plan: {why}." for why in refused),
+        ]
+    )
+
+
+def _unknown(history: History, dataset: str, known: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence if the data set is not among the known ones. A new store knows none yet."""
+    if dataset in known:
+        return
+    said = f"Data set {unknown_name(dataset, known) if known else f'{dataset!r} is unknown'}"
+    if history.role is Role.HOLDER:
+        yield f"{said}; `join` refuses it without --new-dataset."
+    elif known:
+        yield f"{said}."
+
+
+def _unknown_unit(history: History, dataset: str, cost: PlannedCost) -> Iterator[str]:
+    """Yield the refusal of a unit that the data set does not know."""
+    try:
+        admission.check_unit(admission.DataSet(name=dataset), cost, history)
+    except BudgetError as error:
+        yield str(error)

@@ -57,7 +57,7 @@ def page(plan: Plan, spent: str | None = None) -> str:
         _filled(sentences(persons(plan), plan.mechanism.unit)),
         "Outside the guarantee\n---------------------\n" + _rows(bullets(plan)),
         "Budget spent on our records before\n----------------------------------\n"
-        + _filled(spent or TO_FILL_IN),
+        + _rows(spent or TO_FILL_IN),
         "Who takes part\n--------------\n" + "\n\n".join(_parties(plan)),
         "Signatures\n----------\n"
         + _filled(

@@ -12,8 +12,8 @@ from fastlloyd.app.frame import STUDY, elsewhere, form, h, page, text_field
 from fastlloyd.app.pages.plan import answers_name, bill, in_words
 from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
 from fastlloyd.app.studies import plan_of, title_of
-from fastlloyd.federation.admission import outlook
 from fastlloyd.reports import agreement
+from fastlloyd.reports.accounts import outlook
 
 _LONGEST = 200
 Given = dict[str, str]
@@ -123,7 +123,7 @@ async def printed(site: Site, request: Request) -> Response:
         h("h2", "In plain words"),
         bill(in_words(plan, member)),
         h("h2", "Balance in the ledger"),
-        h("p", spent),
+        h("ul", [h("li", line) for line in spent.splitlines()]),
         h("h2", "The plan in full"),
         h("pre", h("code", await beside(agreement.page, plan, spent))),
     )

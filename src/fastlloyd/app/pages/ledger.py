@@ -52,7 +52,7 @@ async def _page(
     said = [
         h(
             "section",
-            h("h2", one.dataset),
+            h("h2", f"{one.dataset}, for {one.asked}"),
             h("ul", [h("li", as_sentence(text)) for text in meaning(one)]),
         )
         for one in listed
@@ -187,7 +187,7 @@ def _row(one: Account) -> Markup:
         "tr",
         h("th", one.dataset, scope="row"),
         h("td", f"one {one.asked.unit or 'record'}", data_name="counted for"),
-        h("td", f"{len(one.runs)}{open_}", data_name="runs"),
+        h("td", f"{one.n_runs}{open_}", data_name="runs"),
         h("td", f"epsilon {spent}{at}", data_name="spent"),
         h("td", epsilon_up(limit.epsilon) if limit else "none", data_name="limit"),
         h("td", "no limit" if left is None else down(left), data_name="left for one more run"),

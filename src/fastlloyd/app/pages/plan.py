@@ -18,7 +18,7 @@ from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, 
 from fastlloyd.app.studies import plan_of, refusal_of, title_of
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.precision import delta_up, epsilon_up
-from fastlloyd.federation.admission import DataSet, outlook
+from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.ledger import known_datasets
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.quorum import TrustMode
@@ -27,6 +27,7 @@ from fastlloyd.jobs.account import BudgetAccount
 from fastlloyd.jobs.client import ClientRequest
 from fastlloyd.jobs.parties import place_of_store
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.reports.accounts import outlook
 from fastlloyd.reports.certainty import Odds
 from fastlloyd.reports.facts import said, sentences
 from fastlloyd.reports.plan_facts import (
@@ -229,7 +230,13 @@ def _balances(site: Site, plan: Plan, known: list[str]) -> Markup:
     if not known:
         return h("p", "Your ledger has no data set yet, so nothing was spent.", class_="soft")
     history = site.history
-    return h("ul", [h("li", outlook(history, each, plan)) for each in known[:_SHOWN]])
+    return h(
+        "ul",
+        [
+            h("li", [h("p", line) for line in outlook(history, each, plan).splitlines()])
+            for each in known[:_SHOWN]
+        ],
+    )
 
 
 def _changed(site: Site, name: str, plan: Plan) -> Markup | None:

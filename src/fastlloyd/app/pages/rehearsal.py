@@ -25,7 +25,7 @@ from fastlloyd.app.site import Site, beside, door_of, go, id_of, missing_step, s
 from fastlloyd.app.studies import plan_of, title_of
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.names import listing
-from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
+from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.errors import FastLloydError, StateError
 from fastlloyd.federation.holder import place
 from fastlloyd.federation.identity.identity import PrivateIdentity
@@ -132,7 +132,7 @@ def _findings(ready: Found, unit: Unit) -> Markup:
                 f" data set {ready['data_set']}."
             ),
         ),
-        ("In your ledger", [h("p", _account(each)) for each in ready["accounts"]]),
+        ("In your ledger", [h("p", each["sentence"]) for each in ready["accounts"]]),
         ("It would send", f"{moved['sent']:,} bytes in all; {moved['received']:,} come back."),
         (
             "What others see",
@@ -147,21 +147,6 @@ def _findings(ready: Found, unit: Unit) -> Markup:
         h("h2", "For you only"),
         _exact(exact, unit),
         role="status",
-    )
-
-
-def _account(each: Found) -> str:
-    before, after = (
-        "without a bound" if value is None else rounded_up(value)
-        for value in (each["epsilon_before"], each["epsilon_after"])
-    )
-    limit = each["limit"]
-    allowed = "There is no limit."
-    if limit is not None:
-        allowed = f"The limit is {epsilon_up(limit['epsilon'])}."
-    return (
-        f"For one {each['unit']}: epsilon {before} before, {after} after, at delta"
-        f" {delta_up(each['delta'])}. {allowed}"
     )
 
 

@@ -297,25 +297,29 @@ def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str 
     no data set.
     """
     from fastlloyd.errors import StateError
-    from fastlloyd.federation.admission import check_dataset, outlook
+    from fastlloyd.federation.admission import check_dataset
     from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.store import Role, read, store_path
+    from fastlloyd.reports.accounts import outlook
 
     if dataset is None:
         if store is not None:
             raise StateError("--store needs --dataset NAME, one of its data sets")
         return None
     check_dataset(dataset)
+    ledger = HoldersLedger(place())
     if store is None:
-        ledger = HoldersLedger(place())
-        there = "" if ledger.is_there() else f"There is no ledger {ledger.path} yet. "
+        there = "" if ledger.is_there() else f"There is no ledger {ledger.path} yet.\n"
         return there + outlook(ledger.history(), dataset, plan)
     contents, _ = read(store_path(store))
     if contents.role is Role.SERVER:
         raise StateError(
             f"{store_path(store)} is the store of a server; only clients have records, and a ledger"
         )
-    return outlook(contents.history, dataset, plan)
+    said = outlook(contents.history, dataset, plan)
+    if contents.role is Role.CLIENT and ledger.is_there():  # `join` asks both
+        said += f"\n{outlook(ledger.history(), dataset, plan)}"
+    return said
 
 
 def _write(plan: "Plan", out: Path) -> None:
