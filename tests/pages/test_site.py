@@ -44,6 +44,9 @@ FOUND = {  # by a search for these words, among the first ten pages
     "patient objects": "questions.html",
     "check_private_pipeline": "reference/python-forecasts-ledger-pipelines.html",
     "fingerprints": "how-to/fingerprints.html",
+    "GDPR": "data-protection.html",
+    "retention": "data-protection.html",
+    "laptop stolen": "how-to/incidents.html",
 }
 LOADED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
 
