@@ -13,7 +13,7 @@ import pytest
 from fastlloyd_lab import pictures
 from fastlloyd_lab.experiments.reading import read
 from fastlloyd_lab.pictures import axes
-from fastlloyd_lab.pictures.summaries import Summaries
+from fastlloyd_lab.pictures.summaries import Summaries, Summary
 from made_up_results import ABLATION, G2, METHODS, Cells, rows, swept, write
 
 SMALL_G2 = {name: G2[name] for name in ("g2-2-30", "g2-2-50", "g2-16-30", "g2-16-50")}
@@ -108,6 +108,22 @@ def test_lines_differ_in_more_than_their_colour(tmp_path: Path) -> None:
     assert len(looks) == 12
     for one, other in combinations(looks.values(), 2):
         assert (one.dashes, one.mark) != (other.dashes, other.mark)
+
+
+def test_a_logarithmic_axis_of_ratios_has_ticks_where_only_intervals_reach() -> None:
+    from matplotlib.figure import Figure
+
+    panel = Figure().subplots()
+    style, wide = (
+        axes.LOOKS["fastlloyd"],
+        [Summary(n=9, mean=m, half_width=h, median=m) for m, h in ((0.3, 0.1), (1.7, 30.0))],
+    )
+    axes.draw_ratios(panel, [(style, [(0.2, wide[0]), (0.8, wide[1])])], [0.3, 1.7])
+    low, high = np.log10(panel.get_ylim())
+    heights = (np.log10(panel.get_yticks()) - low) / (high - low)
+    assert panel.get_yscale() == "log"
+    assert ((heights > 0.5) & (heights < 1)).any()
+    assert ((heights > 0) & (heights < 0.5)).any()
 
 
 def test_lines_that_lie_on_each_other_are_all_seen(tmp_path: Path) -> None:

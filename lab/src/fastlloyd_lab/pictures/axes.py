@@ -56,7 +56,7 @@ class Scale:
     def apply(self, panel: "Axes") -> None:
         """Set the scale, the limits and the ticks of the panel's vertical axis."""
         if self.logarithmic:
-            mark_decades(panel, *self.ends)
+            mark_decades(panel)
         else:
             panel.locator_params(axis="y", nbins=5)
         panel.set_ylim(*self.ends)
@@ -88,12 +88,22 @@ def scale(means: Sequence[Summary], *, bounded: bool = False) -> Scale | None:
     return Scale(low=low, high=high, ends=ends, logarithmic=logarithmic, cut=cut)
 
 
-def mark_decades(panel: "Axes", low: float, high: float) -> None:
-    """Give the panel a logarithmic axis with few ticks and plain numbers."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+def mark_decades(panel: "Axes") -> None:
+    """Give the panel a logarithmic axis with few ticks and plain numbers.
+
+    The ticks follow the limits of the axis, also if these change later.
+    """
+    from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
+
+    class Marks(Locator):
+        def __call__(self) -> list[float]:
+            return self.tick_values(*panel.get_ylim())
+
+        def tick_values(self, vmin: float, vmax: float) -> list[float]:
+            return logarithmic_marks(vmin, vmax)
 
     panel.set_yscale("log")
-    panel.yaxis.set_major_locator(FixedLocator(logarithmic_marks(low, high)))
+    panel.yaxis.set_major_locator(Marks())
     panel.yaxis.set_major_formatter(
         FuncFormatter(lambda value, _: re.sub(r"e\+0?", "e", f"{value:.5g}"))
     )
@@ -357,7 +367,7 @@ def draw_ratios(
     """
     low, high = min(ratios, default=0.0), max(ratios, default=0.0)
     if 0 < factor * low < high:
-        mark_decades(panel, low, high)
+        mark_decades(panel)
     else:
         panel.locator_params(axis="y", nbins=5)
     panel.axhline(1, color="#999999", linewidth=0.7, zorder=1)

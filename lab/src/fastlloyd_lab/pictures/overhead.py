@@ -142,7 +142,7 @@ def _draw(costs: Sequence[Cost], latency: float, suffix: str) -> Drawing:
             _panel(panel, shown, kind, styles, clients)
             least, most = min(low for _, low, _ in values), max(high for *_, high in values)
             room = max((most / least) ** 0.08, 1.5)
-            mark_decades(panel, least / room, most * room)
+            mark_decades(panel)
             panel.set_ylim(least / room, most * room)
             if kind == 0:
                 name_set(panel, dataset, WIDTH / across - 0.2)
