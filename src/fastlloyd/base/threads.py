@@ -17,7 +17,8 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 SPANS_PER_THREAD = 2  # lest one waits for another
-WORTH_NANOSECONDS = 500_000  # of work: threads need a tenth of a millisecond to begin and to end
+# of work for each thread at least: threads need a tenth of a millisecond to begin and to end
+LEAST_NANOSECONDS = 250_000
 
 _T = TypeVar("_T")
 
@@ -25,12 +26,13 @@ _T = TypeVar("_T")
 def shared(task: Callable[[int, int], _T], n: int, nanoseconds: int) -> list[_T]:
     """Return the results of `task(start, stop)` for spans that cover 0 to `n`, in any order.
 
-    nanoseconds : about the time of all spans in one thread, from shapes alone. If it does not repay
-        threads, there is one span.
+    nanoseconds : about the time of all spans in one thread, from shapes alone. It decides how many
+        threads are used. With one thread there is one span.
 
     Raises the errors of `in_spans`.
     """
-    if nanoseconds < WORTH_NANOSECONDS or (threads := n_threads()) == 1:
+    threads = nanoseconds // LEAST_NANOSECONDS
+    if threads < 2 or (threads := min(threads, n_threads())) < 2:
         return [task(0, n)]
     return in_spans(task, n, SPANS_PER_THREAD * threads, threads)
 
@@ -64,7 +66,8 @@ def work_together(pieces: Iterable[Callable[[], _T]], threads: int) -> list[_T]:
         job.end()
     if job.failed:
         raise job.failed.pop()
-    return job.found
+    found, job.found = job.found, []  # a helper that comes late must not keep the results
+    return found
 
 
 class _Job(Generic[_T]):

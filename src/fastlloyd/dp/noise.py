@@ -123,8 +123,14 @@ def system_bytes(size: int) -> bytes:
 
     A repeatable source is read by one thread, in order. Here order means nothing, because each byte
     is independent of all others and is used once.
+
+    Raises FastLloydError if two threads get the same bytes.
     """
     read = shared(lambda start, stop: os.urandom(stop - start), size, nanoseconds=2 * size)
+    if len({piece[:16] for piece in read}) < len(read):  # by chance once in 2^128
+        raise FastLloydError(
+            "the random source returned the same bytes to two threads; no noise was drawn"
+        )
     return b"".join(read)
 
 

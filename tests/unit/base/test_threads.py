@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from fastlloyd.base.threads import work_together
+from fastlloyd.base.threads import shared, work_together
 
 
 def numbers(n: int) -> list[Callable[[], int]]:
@@ -116,3 +116,34 @@ def test_nothing_of_a_job_is_kept() -> None:
             break
         time.sleep(0.01)
     assert watched() is None
+
+
+class Result:
+    """A result that can be watched."""
+
+
+def test_a_helper_that_comes_late_finds_no_results() -> None:
+    """All helpers are busy while the results are forgotten."""
+    done = threading.Event()
+    other = threading.Thread(target=work_together, args=([partial(done.wait, 60)] * 10, 4))
+    other.start()
+    found = work_together([Result] * 4, 3)
+    watched = [weakref.ref(each) for each in found]
+    del found
+    gc.collect()
+    kept = [each() is not None for each in watched]
+    done.set()
+    other.join(60)
+    assert kept == [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "wanted"), [(0, 1), (499_999, 1), (500_000, 2), (749_999, 2), (10**9, 5)]
+)
+def test_every_thread_has_work_that_repays_it(
+    nanoseconds: int, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    spans = sorted(shared(lambda start, stop: (start, stop), 1000, nanoseconds))
+    assert len(spans) == (1 if wanted == 1 else 2 * wanted)
+    assert [i for start, stop in spans for i in range(start, stop)] == list(range(1000))

@@ -137,7 +137,7 @@ def test_the_update_is_the_written_one_for_every_algorithm_rule_count_grid_and_n
     centroids = generator.integers(-reach, reach + 1, (k, d))
     with (
         mock.patch.dict(os.environ, OMP_NUM_THREADS=str(n_threads)),
-        mock.patch.object(threads, "WORTH_NANOSECONDS", 0),
+        mock.patch.object(threads, "LEAST_NANOSECONDS", 1),
     ):
         found = moved(m, round, centroids, answer)
     points, updated = slow_next_centroids(m, round, centroids, answer)

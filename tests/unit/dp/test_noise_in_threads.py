@@ -30,7 +30,7 @@ Sampler = Callable[[Fraction, int, noise.RandomBytes], NDArray[np.int64]]
 def use_threads(patch: pytest.MonkeyPatch, n: int) -> None:
     """Use this number of threads, however little there is to do."""
     patch.setenv("OMP_NUM_THREADS", str(n))
-    patch.setattr(threads, "WORTH_NANOSECONDS", 0)
+    patch.setattr(threads, "LEAST_NANOSECONDS", 1)
 
 
 class Pieces:
@@ -64,7 +64,7 @@ def test_equal_bytes_give_equal_values_in_equal_places_whatever_the_number_of_th
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("size", [0, 1, 2, 8, 1001])
+@pytest.mark.parametrize("size", [1001, 4096])
 def test_bytes_of_the_system_are_each_handed_out_once(
     size: int, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +82,7 @@ def test_noise_of_threads_is_that_of_the_bytes_that_they_read(
 ) -> None:
     use_threads(monkeypatch, 2)
     # one is read by two threads, then one after the other
-    monkeypatch.setattr(threads, "WORTH_NANOSECONDS", 4 * SIZE)
+    monkeypatch.setattr(threads, "LEAST_NANOSECONDS", 2 * SIZE)
     source = Pieces()
     monkeypatch.setattr(os, "urandom", source)
     found = SystemNoise().gaussian(Fraction(1000), SIZE).tolist()
@@ -110,6 +110,15 @@ def test_a_source_that_fails_in_any_thread_is_an_error_and_no_noise_comes_out(
         getattr(SystemNoise(), law)(Fraction(10), SIZE)
 
 
+def test_a_source_that_gives_two_threads_the_same_bytes_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use_threads(monkeypatch, 2)
+    monkeypatch.setattr(os, "urandom", lambda size: SeededNoise(3)._bytes(size))
+    with pytest.raises(FastLloydError, match="same bytes to two threads"):
+        SystemNoise().gaussian(Fraction(10), SIZE)
+
+
 def test_a_number_that_no_thread_has_looked_at_is_completed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -135,11 +144,11 @@ def test_the_number_of_draws_alone_decides_whether_threads_are_used(
 
     monkeypatch.setattr(threads, "in_spans", counted)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    least = threads.WORTH_NANOSECONDS // 4  # a draw takes that many
+    least = threads.LEAST_NANOSECONDS // 2  # a draw takes 4
     for size in (least - 1, least):
         numbers = np.random.default_rng(seed).integers(0, 2**32, size)
         cubics_of(NORMAL, 4).look(numbers, 10.0, 0.5)
-    least = threads.WORTH_NANOSECONDS // 2
+    least = threads.LEAST_NANOSECONDS  # a byte takes 2
     for size in (least - 1, least):
         system_bytes(size)
-    assert used == [3, 3]
+    assert used == [2, 2]
