@@ -396,6 +396,17 @@ class Estimator(EstimatorState, Showing, Choosing, ClassNamePrefixFeaturesOutMix
         ends = np.array([domain.lower, domain.upper], dtype=np.float64)
         return in_columns(domain, ends).T
 
+    @property
+    def inertia_(self) -> float:
+        """Loss on the records, which no fitted estimator has, because an exact loss is not private.
+
+        Raises AttributeError.
+        """
+        raise AttributeError(
+            f"{type(self).__name__} has no inertia_, because an exact loss is not private; pass"
+            " estimate_loss=True for noisy_loss_, or call score(X) on records that you may see"
+        )
+
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
         """Cluster the records as `fit` does, and return `labels_`. The labels are NOT PRIVATE.
 

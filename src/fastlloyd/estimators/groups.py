@@ -113,7 +113,8 @@ def _check_kinds(kinds: set[type], cells: Sequence[Any]) -> None:
             raise _missing()
         raise DataError(
             "groups contains floating-point numbers, which cannot be ids: 7 and 7.0 would be two"
-            " persons; convert the numbers to integers, or to the text in the source"
+            " persons; convert the numbers to integers, or to the text in the source (pandas makes"
+            " integers floating-point if an id is missing: fill it in first)"
         )
     if others:
         raise DataError(

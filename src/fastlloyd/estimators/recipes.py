@@ -133,7 +133,8 @@ def groups_of(X: Any, using: Using, *, is_person: bool) -> Any:
         )
         raise PlanError(
             f"the recipe {why}, which needs the id of each row's person; name the column of the ids"
-            " as unit_column in the section [here] of the recipe, or pass groups to fit",
+            " as unit_column in the section [here] of the recipe, and pass it on by"
+            " set_params(recipe=Recipe.load(FILE)); or pass groups to fit",
             field="unit_column",
         )
     return cells_of_column(X, name)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tomli_w
 
-from fastlloyd.base.names import listing, refuse_repeated, split_list, unknown_name
+from fastlloyd.base.names import listing, refuse_repeated, shown, split_list, unknown_name
 from fastlloyd.base.numerals import real
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.records.declared import AMBIGUOUS, Holds, content
@@ -225,7 +225,7 @@ def _pair(
     hint = (
         "; if the array has a row for each feature, pass (rows[:, 0], rows[:, 1])" if by_row else ""
     )
-    raise PlanError(f"{what} not a pair (lower, upper) of numbers{arrays}{hint}")
+    raise PlanError(f"{what} not a pair (lower, upper) of numbers{arrays}, got {shown(ends)}{hint}")
 
 
 def _by_label(pair: tuple[Any, Any], columns: Sequence[str] | None) -> tuple[Any, Any]:

@@ -173,6 +173,17 @@ class Outlook(Forecast, frozen=True, kw_only=True):
     client: Traffic | None = None
     dealer: Traffic | None = None
 
+    @property
+    def row(self) -> tuple[str, str, str, str]:
+        """Row of a table: epsilon, verdict, right guesses (on average, and after any result) and
+        error bars. Without bounds, bars are fractions of the width of the bounds.
+        """
+        guesses = [f"{math.ceil(100 * p)}" for p in (self.odds.average, self.odds.at_most)]
+        bars = [f"{bar.feature} {bar.text}" for bar in self.bars] or [
+            f"{self.bar:.2g}" if math.isfinite(self.bar) else "unknown"
+        ]
+        return f"{self.epsilon:g}", self.verdict.value, " to ".join(guesses), ", ".join(bars)
+
 
 class WantedBars(msgspec.Struct, frozen=True, kw_only=True):
     """Smallest epsilon for wanted error bars.
@@ -207,6 +218,15 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     needed_records: int | None
     wanted: WantedBars | None = None
     by_clients: dict[int, list[float]] = {}
+
+    def __repr__(self) -> str:
+        """Return a table with a row for each epsilon."""
+        q, heads = self.question, ("epsilon", "verdict", "right guesses out of 100", "error bars")
+        rows = [heads, *(each.row for each in self.outlooks)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        asked = f"{q.n_records} {q.unit.many}, {q.n_features} features, {q.n_clusters} clusters"
+        return "\n".join([f"{q.algorithm.name}: {asked}", *lines])
 
 
 def advise(

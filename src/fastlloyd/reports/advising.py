@@ -78,6 +78,10 @@ def advise(
     >>> import fastlloyd
     >>> bounds = {"age": (0, 100), "crp": (0, 300)}
     >>> advice = fastlloyd.advise(20_000, 5, bounds=bounds, epsilons=[1])
+    >>> advice
+    momentlloyd: 20000 records, 2 features, 5 clusters
+    epsilon  verdict  right guesses out of 100  error bars
+    1        clear    55 to 77                  age ± 0.17, crp ± 0.51
     >>> advice.outlooks[0].verdict.value
     'clear'
     >>> [bar.feature for bar in advice.outlooks[0].bars]
