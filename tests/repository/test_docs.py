@@ -354,7 +354,7 @@ def test_the_odds_of_a_guess_are_those_of_gaussian_noise_rounded_up(page: str) -
         titles = (
             "epsilon",
             "right of 100, on average",
-            "right of 100, after the most telling result",
+            "right of 100, after any one result, except with probability delta",
         )
         assert all(f"| {title} | {row} |" in text for title, row in zip(titles, cells, strict=True))
     elif page == "cheat-sheet.md":

@@ -201,7 +201,7 @@ def _odds(plan: Plan) -> str:
     return (
         f"Suppose that somebody knows all other {unit.many} and guesses {asked}. Without the"
         f" result, 50 of 100 guesses are right. With it, at most {average} of 100 are right on"
-        f" average. After the most telling result, at most {at_most} of 100 are right, except with"
+        f" average. After any one result, at most {at_most} of 100 are right, except with"
         f" probability {delta_up(m.delta)}{_rarely(m.delta)}."
     )
 
