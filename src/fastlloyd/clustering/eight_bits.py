@@ -118,24 +118,27 @@ class EightBits:
 
         Records and centroids are bytes with d 127^2 < 2^24, and the mean of the centroids is 0.
         There is no search afterwards: products take the place of bounds, half of those of bytes
-        with 2^31 added, where sums wrap.
+        with 2^31 added, where sums wrap. In float32, records are signs, so sums of 14-bit centroids
+        are exact.
 
         right : labels of the records.
         """
         from fastlloyd.clustering.compiled.eight_bits import FEW_RECORDS
 
-        _, terms, _, float_terms, C, _ = self._packed
+        _, terms, floats, float_terms, C, _ = self._packed
         scratch, (labels, many) = self._scratch(), np.empty((2, len(Z)), dtype=np.int32)
         for most in (self.k, -1):
             labels[:] = self.k
             self._set(Z, 0, most, scratch, labels, many)
             if not np.array_equal(labels, right):
                 return False
-        exact = np.rint(Z.astype(np.float64) @ C.T).astype(np.int32)
         terms[1:] = float_terms[1:] = [[1], [0], [0], [0]]
-        self._set(Z, 0, -1, scratch, labels, many)
-        if not np.array_equal(scratch[2][: len(Z) - FEW_RECORDS], exact[FEW_RECORDS:]):
+        signs = Z // 127
+        floats *= 129  # 14 bits, more than any short form of float32 has
+        self._set(signs, 0, -1, scratch, labels, many)
+        if not np.array_equal(scratch[2][: len(Z) - FEW_RECORDS], signs[FEW_RECORDS:] @ C.T * 129):
             return False
+        exact = np.rint(Z.astype(np.float64) @ C.T).astype(np.int32)
         exact[:, ::2] ^= np.int32(-1 << 31)
         terms[0].view(np.int32)[::2] ^= np.int32(-1 << 31)
         self._set(Z, 0, self.k, scratch, labels, many)
@@ -189,7 +192,7 @@ def is_exact() -> bool:
         half[0] = half[:, 0] = 127
         C = np.concatenate([half, -half])
         search = EightBits(C, np.inf, largest=127)
-        right = np.arange(0, 256, 8, dtype=np.int32)
+        right = np.arange(32, dtype=np.int32) * 37 % 256
         return search.finds_by_exact_products(C[right].astype(np.int32), right)
     return False
 

@@ -23,6 +23,9 @@ filters = pytest.importorskip("fastlloyd.clustering.compiled.filter")
 byte_kernels = pytest.importorskip("fastlloyd.clustering.compiled.eight_bits")
 byte_products = pytest.importorskip("fastlloyd.clustering.compiled.byte_products")
 
+ir = pytest.importorskip("llvmlite.ir")
+
+true_dot = byte_products._Tile._dot
 FEATURES = byte_products.codegen.get_host_cpu_features().split(",")
 WIDE = [
     n
@@ -259,6 +262,42 @@ def test_products_that_saturate_are_noticed_although_labels_are_right() -> None:
         assert not is_exact.__wrapped__()
 
 
+def of_extremes(tile: Any, builder: Any, added: Any, x: Any, c: Any) -> Any:
+    """The records' bytes are taken for 1 or 255, whichever is on the same side of 128."""
+    ones, sides = (vector_of(tile, 0x01010101 * n) for n in (1, 254))
+    high = builder.and_(builder.lshr(x, vector_of(tile, 7)), ones)
+    return true_dot(tile, builder, added, builder.add(builder.mul(high, sides), ones), c)
+
+
+def of_short_floats(tile: Any, builder: Any, added: Any, x: Any, c: Any) -> Any:
+    """Factors lose the lower 13 of their 24 bits, as in products of matrices on some processors."""
+    mask, kind = vector_of(tile, -1 << 13), ir.VectorType(ir.IntType(32), tile.lanes)
+    short = [
+        builder.bitcast(builder.and_(builder.bitcast(factor, kind), mask), tile.sums)
+        for factor in (x, c)
+    ]
+    return tile._fma(builder, *short, added)
+
+
+def vector_of(tile: Any, number: int) -> Any:
+    return ir.Constant(ir.VectorType(ir.IntType(32), tile.lanes), [number] * tile.lanes)
+
+
+@needs_vnni
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [("_Tile", of_extremes), ("_FloatTile", of_short_floats)],
+)
+def test_instructions_that_are_right_for_some_numbers_only_are_noticed(
+    kind: str, wrong: Any
+) -> None:
+    kernel = byte_kernels.label_rows[byte_products.lanes()]
+    with mock.patch.object(getattr(byte_products, kind), "_dot", wrong):
+        code = numba.njit(kernel._signatures, **kernel._options)(kernel._function)
+    with mock.patch.object(kernel, "code", code):
+        assert not is_exact.__wrapped__()
+
+
 @needs_vnni
 @pytest.mark.parametrize("place", [(0, 1), (5, 3), (31, 255)])
 def test_a_product_that_is_wrong_by_one_is_noticed(place: tuple[int, int]) -> None:
@@ -316,7 +355,7 @@ def test_w33_records_with_many_candidates_load_and_prepare_nothing() -> None:
 def test_the_compiler_makes_the_instruction_for_either_kind_of_processor(
     lanes: int, features: str, register: str
 ) -> None:
-    from llvmlite import binding, ir
+    from llvmlite import binding
 
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
