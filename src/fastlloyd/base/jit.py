@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from types import FunctionType
 from typing import Any, Literal, TypeVar, cast
 
@@ -147,13 +148,16 @@ class _Kernel:
             "fastmath": _EXACT if exact else False,
         }
         self.code: Any = None
+        self._compiling = Lock()  # otherwise each of several threads would compile
         self.steps = 0  # that it could have done
 
     def __call__(self, *arguments: Any) -> Any:
         if self.code is None:
-            if not self.is_on_disk:
-                _announce()
-            self.code = self._compiled()
+            with self._compiling:
+                if self.code is None:
+                    if not self.is_on_disk:
+                        _announce()
+                    self.code = self._compiled()
         return self.code(*arguments)
 
     @cached_property

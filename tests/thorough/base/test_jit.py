@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -311,3 +313,28 @@ add_centroids(blocks, squares_of(blocks), np.eye(2), weights, 2.0, *room_for_cho
     for expected in ("False", "True"):
         # our own
         subprocess.run([sys.executable, "-c", program.replace("EXPECTED", expected)], check=True)
+
+
+def test_threads_that_need_the_same_kernel_compile_it_once() -> None:
+    jit = pytest.importorskip("fastlloyd.base.jit")
+
+    @jit.kernel()
+    def kernel() -> None:
+        """Do nothing."""
+
+    def compiled() -> Callable[[], int]:
+        assert kernel._compiling.locked()
+        times.append(1)
+        return lambda: 1
+
+    times: list[int] = []
+    found: list[int] = []
+    kernel._compiled = compiled
+    with kernel._compiling:  # as if another thread had begun to compile
+        threads = [Thread(target=lambda: found.append(kernel())) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        assert not times
+    for thread in threads:
+        thread.join()
+    assert (times, found) == ([1], [1, 1, 1])
