@@ -86,6 +86,6 @@ def refused(
     assert isinstance(finish, Finish)
     assert finish.outcome == client.outcome == Ended(cast("Abort", record.message).reason)
     for anything in [*before, message]:
-        with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
+        with pytest.raises(RemoteProtocolError, match="run had ended"):
             client.receive(anything)
     assert client.ending() == []

@@ -219,7 +219,7 @@ class World:
             append()
         store._connection = genuine  # there is space again, and still
         assert DISK_FAULTS[fault][2] in str(refused.value)
-        with pytest.raises(StateError, match="no further step after a failure"):
+        with pytest.raises(StateError, match="no further step"):
             append()
         assert len(self.sent) == n_sent
 

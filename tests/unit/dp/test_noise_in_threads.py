@@ -106,7 +106,7 @@ def test_a_source_that_fails_in_any_thread_is_an_error_and_no_noise_comes_out(
     with pytest.raises(OSError, match="no entropy"):
         getattr(SystemNoise(), law)(Fraction(10), SIZE)
     monkeypatch.setattr(os, "urandom", Pieces(short_at=number))
-    with pytest.raises(FastLloydError, match="no noise was drawn"):
+    with pytest.raises(FastLloydError, match="no noise was"):
         getattr(SystemNoise(), law)(Fraction(10), SIZE)
 
 

@@ -119,9 +119,9 @@ def test_unit_and_groups_must_agree() -> None:
         MomentLloyd(2, **PUBLIC, unit="person").fit(X)
     with pytest.raises(PlanError, match=r"'record'.*given groups"):
         MomentLloyd(2, **PUBLIC, unit="record").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match=r"name.*'two words'"):
+    with pytest.raises(PlanError, match=r"unit.*'two words'.*a word"):
         MomentLloyd(2, **PUBLIC, unit="two words").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match=r"name.*unit is ''"):
+    with pytest.raises(PlanError, match=r"unit.*''; expected a"):
         MomentLloyd(2, **PUBLIC, unit="").fit(X, groups=IDS)
     with pytest.raises(PlanError, match=r"'patients'.*singular"):
         MomentLloyd(2, **PUBLIC, unit="patients").fit(X, groups=IDS)

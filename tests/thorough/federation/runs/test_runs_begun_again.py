@@ -115,7 +115,7 @@ def test_once_all_were_ready_the_plan_is_used_up_whatever_became_of_it(
             assert mortal.store is not None
             assert not mortal.party.may_begin_again
             mortal.die()
-            with pytest.raises(StateError, match=r"has ended.*plan"):
+            with pytest.raises(StateError, match=r"ended.*a plan is"):
                 world.open(name, mortal.open_store())
         store = world.parties["c1"].store
         assert store is not None
