@@ -111,7 +111,7 @@ def test_under_attack_what_finishes_is_right_and_the_same_for_all(
     ("names", "check_after"),
     [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)],
 )
-def test_the_same_where_parameters_travel(
+def test_the_same_holds_where_parameters_travel(
     names: tuple[str, ...],
     check_after: Callable[[Network], None],
     monkeypatch: pytest.MonkeyPatch,

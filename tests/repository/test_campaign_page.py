@@ -39,6 +39,6 @@ def test_a_smaller_run_writes_nothing_but_the_page_that_it_was_told(
     assert "small" in (page.parent / "other.md").read_text()
 
 
-def test_tables_for_the_page_and_for_a_terminal() -> None:
+def test_a_table_is_markdown_on_the_page_and_aligned_on_a_terminal() -> None:
     assert table(["", "n"], [["runs", "10"]]) == "|  | n |\n| --- | --- |\n| runs | 10 |"
     assert aligned([["", "n"], ["runs", "10"]]) == "       n\nruns  10"

@@ -227,7 +227,7 @@ def test_votes_are_weak_if_their_energy_is_less_than_that_of_the_noise_on_all() 
     assert not pe_means.is_weak(np.array([1.0, 1.0]), 1.0)
 
 
-def test_a_generation_by_hand() -> None:
+def test_a_generation_is_the_one_worked_out_by_hand() -> None:
     """Three records are at -60, one at -40, one at 40, and three at 60. Noise takes one vote from
     the candidate in the middle, which is then left out. The centroids are two weighted means: of
     -60 (3 votes) and -40 (1 vote), and of 60 (3 votes) and 40 (1 vote).

@@ -159,7 +159,7 @@ def test_in_server_noise_the_number_of_clients_does_not_matter() -> None:
     )
 
 
-def test_an_example_by_hand() -> None:
+def test_an_example_has_the_errors_worked_out_by_hand() -> None:
     """Relative sums, count 50 with deviation 2, sums with deviation 1000 grid units, moves of 3000
     and -4000 grid units.
     """

@@ -91,7 +91,7 @@ def _ended(
 # By hand
 
 
-def test_an_example_by_hand() -> None:
+def test_an_example_has_the_errors_worked_out_by_hand() -> None:
     """One cluster of about 50 was asked to move by (3000, -400) grid units, and went half of it; no
     other cluster moved.
     """
@@ -120,7 +120,7 @@ def test_an_example_by_hand() -> None:
     assert MOVED * radius > 3000
 
 
-def test_each_status_by_hand() -> None:
+def test_each_status_is_the_one_worked_out_by_hand() -> None:
     m = _mechanism(FASTLLOYD, 6)
     far = math.ceil(1.1 * MOVED * math.sqrt(m.rounds[-1].squared_radius or 0))
     answer = [

@@ -274,7 +274,7 @@ def test_chosen_columns_come_in_the_order_asked_whatever_the_others_hold(
         ("1e3,-.5\n+2.,0\n", ("x1", "x2"), [[1000, -0.5], [2, 0]]),
     ],
 )
-def test_tables_are_read_as_they_are_read_by_hand(
+def test_tables_have_the_values_worked_out_by_hand(
     folder: Path, text: str, columns: tuple[str, ...], values: list[list[float]]
 ) -> None:
     table = read_csv(write(folder, text), columns if "note" in text else None)

@@ -96,7 +96,7 @@ def test_a_statement_after_a_run_has_the_shares_of_its_key_set_and_every_epsilon
     assert plan_statement(of)["federated"]["n_included"] is None
 
 
-def test_the_figures_of_the_design() -> None:
+def test_the_smallest_set_of_clients_is_not_the_worst() -> None:
     """M 10, D 3, t 3: the server without clients has .825 at worst, not the .740 of the smallest
     set, which is that of a plan of seven.
     """

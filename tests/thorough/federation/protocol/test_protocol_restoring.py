@@ -872,7 +872,7 @@ def test_whoever_dies_at_whatever_point_of_whichever_step_the_run_ends_as_ever(
 
 @BOTH_MASKS
 @pytest.mark.parametrize("party", [SERVER, "c0", "c1"])
-def test_the_same_where_parameters_travel(
+def test_the_same_holds_where_parameters_travel(
     party: str, masks: Masks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At every step, at one point of it in turn. A round has two steps and a step three points, so

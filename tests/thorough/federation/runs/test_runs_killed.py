@@ -89,7 +89,7 @@ def test_everyone_may_die_before_and_after_every_commit(kind: Kind, tmp_path: Pa
 
 
 @EITHER_MASKS
-def test_the_same_where_parameters_travel(
+def test_the_same_holds_where_parameters_travel(
     masks: Masks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The leader comes back with the very box that it had sealed; boxes cost nothing in the

@@ -432,7 +432,7 @@ def test_planning_works_at_its_own_precision_whatever_the_global_one() -> None:
 # Files
 
 
-def test_golden_digest_and_bytes_of_a_plan() -> None:
+def test_the_digest_of_a_plan_is_the_one_written_here() -> None:
     plan = design()
     assert plan.digest.hex() == "4cbe88157c2caa61e78a52323be747a00c3e2437e1991d2e3a5791cd1fbc76b6"
     again = Plan.from_toml(plan.to_toml())
