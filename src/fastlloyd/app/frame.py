@@ -1,6 +1,6 @@
 """Frame of a page: its head, navigation and steps, and the parts of forms."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from starlette.responses import HTMLResponse
@@ -159,6 +159,36 @@ def form(action: str, *body: Child, label: str = "Continue", back: str | None = 
         action=action,
         autocomplete="off",
     )
+
+
+def act(action: str, button: Markup, *beside: Child, data_running: bool | None = None) -> Markup:
+    """Return a form with one button, and what stands beside it.
+
+    data_running : True if the form is shown only while a run is under way.
+    """
+    return h(
+        "form",
+        button,
+        *beside,
+        method="post",
+        action=action,
+        class_="acts",
+        data_running=data_running,
+    )
+
+
+def table(
+    heads: Sequence[Child], rows: Iterable[Child], caption: Child = None, kind: str | None = None
+) -> Markup:
+    """Return a table that scrolls on a narrow screen.
+
+    heads : headings of the columns. None makes an empty cell.
+    kind : class of the table.
+    """
+    head = h("tr", [h("td") if text is None else h("th", text, scope="col") for text in heads])
+    above = None if caption is None else h("caption", caption)
+    whole = h("table", above, h("thead", head), h("tbody", rows), class_=kind)
+    return h("div", whole, class_="scroll")
 
 
 def fault_at(field: str, faults: Sequence[FieldFault]) -> Markup | None:

@@ -14,7 +14,7 @@ from fastlloyd.app.answers import FieldFault, faults_in, recipe, request
 from fastlloyd.app.checking import FileCheck, checked_in_a_process
 from fastlloyd.app.drafts import Answers, now, shown_as
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import elsewhere, form, h, page, text_field
+from fastlloyd.app.frame import elsewhere, form, h, page, table, text_field
 from fastlloyd.app.looking import check_path
 from fastlloyd.app.pages import start
 from fastlloyd.app.site import Site, answered, beside, door_of, go, id_of, missing_step, steps
@@ -140,17 +140,13 @@ def _counted(found: FileCheck) -> Markup:
     rows = found.counts.features.items()
     many = [key for key, each in rows if each.outside > MANY_OUTSIDE * found.counts.n_rows]
     heads = ("feature", "empty cells", "unknown texts", "outside the bounds")
-    table = h(
-        "table",
-        h("caption", f"{found.counts.n_rows:,} rows. Exact numbers: tell them to no one."),
-        h("thead", h("tr", [h("th", text, scope="col") for text in heads])),
-        h(
-            "tbody",
-            [
-                h("tr", h("th", key, scope="row"), [h("td", f"{n:,}") for n in _numbers(each)])
-                for key, each in rows
-            ],
+    counted = table(
+        heads,
+        (
+            h("tr", h("th", key, scope="row"), [h("td", f"{n:,}") for n in _numbers(each)])
+            for key, each in rows
         ),
+        f"{found.counts.n_rows:,} rows. Exact numbers: tell them to no one.",
     )
     asked = (
         h(
@@ -163,7 +159,7 @@ def _counted(found: FileCheck) -> Markup:
         if many
         else None
     )
-    return h("div", h("div", table, class_="scroll"), asked, role="status")
+    return h("div", counted, asked, role="status")
 
 
 def _numbers(each: FeatureCounts) -> tuple[int, int, int]:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from fastlloyd.app.answers import FieldFault, as_sentence, number
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import elsewhere, form, h, page, text_field
+from fastlloyd.app.frame import elsewhere, form, h, page, table, text_field
 from fastlloyd.app.pages.protect import dataset_faults, dataset_fields, is_known
 from fastlloyd.app.site import Site, beside
 from fastlloyd.base.markup import Markup
@@ -39,16 +39,6 @@ async def _page(
     listed, years = await beside(_read, site)
     rows = [_row(one) for one in listed]
     heads = ("data set", "counted for", "runs", "spent", "limit", "left for one more run")
-    table = h(
-        "div",
-        h(
-            "table",
-            h("thead", h("tr", [h("th", text, scope="col") for text in heads])),
-            h("tbody", rows),
-            class_="cards",
-        ),
-        class_="scroll",
-    )
     said = [
         h(
             "section",
@@ -69,7 +59,9 @@ async def _page(
             " below a number that you choose; set it before the first run.",
         ),
         h("p", done, class_="note", role="status") if done else None,
-        table if rows else h("p", "No run has named a data set yet.", class_="note"),
+        table(heads, rows, kind="cards")
+        if rows
+        else h("p", "No run has named a data set yet.", class_="note"),
         said,
         [h("h2", "Runs by year"), h("ul", of_years)] if of_years else None,
         _limiting(sorted({one.dataset for one in listed if not one.runs}), given, faults),

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from fastlloyd.app.answers import FieldFault, as_sentence
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import STUDY, elsewhere, form, h, page
+from fastlloyd.app.frame import STUDY, act, elsewhere, form, h, page
 from fastlloyd.app.pages.identity import public_of
 from fastlloyd.app.pages.protect import dataset_faults, dataset_fields, is_known
 from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
@@ -86,13 +86,10 @@ async def _page(
             label="Go on to the approval",
             back=f"/study/{name}/invitation",
         ),
-        h(
-            "form",
+        act(
+            f"/study/{name}/decline",
             h("button", "Decline: forget this plan", class_="second"),
             h("span", "Nothing was sent. Tell the person who invited you.", class_="soft"),
-            method="post",
-            action=f"/study/{name}/decline",
-            class_="acts",
         ),
         elsewhere("fastlloyd plan explain plan.toml --dataset NAME"),
         faults=faults,

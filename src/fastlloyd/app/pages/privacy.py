@@ -10,7 +10,7 @@ from starlette.responses import Response
 from fastlloyd.app.answers import FieldFault, faults_in, number, recipe, sentence_of, whole
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import elsewhere, fault_at, h, page, text_field
+from fastlloyd.app.frame import elsewhere, fault_at, h, page, table, text_field
 from fastlloyd.app.ladder import EPSILONS, Rung, rungs
 from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
 from fastlloyd.base.markup import Markup
@@ -155,16 +155,7 @@ def _choices(
         ),
         fault_at("epsilon", faults),
         ends,
-        h(
-            "div",
-            h(
-                "table",
-                h("thead", h("tr", [h("th", text, scope="col") for text in heads])),
-                h("tbody", rows),
-                class_="ladder cards",
-            ),
-            class_="scroll",
-        ),
+        table(heads, rows, kind="ladder cards"),
         _another(given, faults),
     )
 

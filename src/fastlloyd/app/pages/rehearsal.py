@@ -14,7 +14,7 @@ from fastlloyd.app.answers import FieldFault, as_sentence, sentence_of
 from fastlloyd.app.drafts import Answers, now, shown_as
 from fastlloyd.app.errands import OVER
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import STUDY, elsewhere, form, h, page, text_field
+from fastlloyd.app.frame import STUDY, act, elsewhere, form, h, page, table, text_field
 from fastlloyd.app.pages import start
 from fastlloyd.app.pages.confirm import MANY_OUTSIDE, folder_faults
 from fastlloyd.app.pages.identity import public_of
@@ -73,17 +73,14 @@ async def _page(
     found = None if errand is None else errand.found
     is_ready = found is not None and found["shown"] == shown_as(answers)
     unit = plan_of(answers["plan"]).mechanism.unit
-    again = h(
-        "form",
+    again = act(
+        f"/study/{name}/rehearse",
         h(
             "button",
             "Rehearse again" if is_ready else "Rehearse: read the records, send nothing",
             class_="second" if is_ready else None,
         ),
         None if is_ready else h("a", "Back", href=f"/study/{name}/records", class_="button second"),
-        method="post",
-        action=f"/study/{name}/rehearse",
-        class_="acts",
     )
     changed = h(
         "p",
@@ -171,26 +168,19 @@ def _exact(exact: Found, unit: Unit) -> Markup:
     many = [key for key, n in exact["clipped"].items() if n > MANY_OUTSIDE * rows]
     counted = "" if rows == exact["number"] else f" in {rows:,} rows"
     heads = ("feature", "outside the bounds", "filled in")
-    table = h(
-        "table",
-        h(
-            "caption",
-            f"{exact['number']:,} {unit.many}{counted}; {exact['left_out']:,} rows are left out."
-            " Exact numbers: tell them to no one.",
+    numbers = table(
+        heads,
+        (
+            h(
+                "tr",
+                h("th", key, scope="row"),
+                h("td", f"{n:,}"),
+                h("td", f"{filled[key]:,}" if key in filled else ""),
+            )
+            for key, n in exact["clipped"].items()
         ),
-        h("thead", h("tr", [h("th", text, scope="col") for text in heads])),
-        h(
-            "tbody",
-            [
-                h(
-                    "tr",
-                    h("th", key, scope="row"),
-                    h("td", f"{n:,}"),
-                    h("td", f"{filled[key]:,}" if key in filled else ""),
-                )
-                for key, n in exact["clipped"].items()
-            ],
-        ),
+        f"{exact['number']:,} {unit.many}{counted}; {exact['left_out']:,} rows are left out."
+        " Exact numbers: tell them to no one.",
     )
     asked = (
         h(
@@ -203,7 +193,7 @@ def _exact(exact: Found, unit: Unit) -> Markup:
         if many
         else None
     )
-    return h("div", h("div", table, class_="scroll"), asked)
+    return h("div", numbers, asked)
 
 
 def _start(name: str, answers: Answers, out: str, faults: tuple[FieldFault, ...]) -> Markup:

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from fastlloyd.app.answers import FieldFault, as_sentence
 from fastlloyd.app.children import RunLook
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import elsewhere, form, h, page, text_field
+from fastlloyd.app.frame import act, elsewhere, form, h, page, text_field
 from fastlloyd.app.looking import check_path
 from fastlloyd.app.pages import start, study_run
 from fastlloyd.app.pages.rehearsal import again_of, questions_of
@@ -77,13 +77,10 @@ async def show(site: Site, request: Request) -> Response:
         [h("p", f"Reason: {fault.rstrip('.')}.", class_="warn") for fault in look.faults],
         notes,
         h("p", "The app does not start it again by itself."),
-        h(
-            "form",
+        act(
+            f"/runs/{name}/again",
             h("button", "Change the answers and try again", type="submit"),
             h("a", "See the ledger", href="/ledger", class_="button second"),
-            method="post",
-            action=f"/runs/{name}/again",
-            class_="acts",
         ),
     )
 
@@ -110,8 +107,8 @@ def _running(request: Request, look: RunLook, notes: list[Markup]) -> Response:
             data_running=True,
         ),
         notes,
-        h(
-            "form",
+        act(
+            f"/runs/{name}/stop",
             h("button", "Stop the run", class_="second"),
             h(
                 "span",
@@ -119,9 +116,6 @@ def _running(request: Request, look: RunLook, notes: list[Markup]) -> Response:
                 " drawn stays spent; the rest is given back.",
                 class_="soft",
             ),
-            method="post",
-            action=f"/runs/{name}/stop",
-            class_="acts",
             data_running=True,
         ),
     )
@@ -183,13 +177,10 @@ async def _done(
         if not is_theirs
         else None,
         notes,
-        h(
-            "form",
+        act(
+            f"/runs/{name}/again",
             h("button", "Change the answers and run again", class_="second"),
             h("span", "A further run spends more.", class_="soft"),
-            method="post",
-            action=f"/runs/{name}/again",
-            class_="acts",
         )
         if look.study is None
         else h("p", "A further run of the study needs a renewed plan, and spends more."),

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from fastlloyd.app.children import RunLook
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import GROUPS, STUDY, form, h, page
+from fastlloyd.app.frame import GROUPS, STUDY, act, form, h, page, table
 from fastlloyd.app.run_state import RunState
 from fastlloyd.app.site import Site, beside, door_of, go, id_of, missing_step
 from fastlloyd.app.studies import plan_of, title_of
@@ -98,7 +98,7 @@ def _way(label: str, action: str, said: str) -> list[Markup]:
     looks = None if label is _WAYS[0][0] else "second"
     button = h("button", label, type="submit", class_=looks)
     return [
-        h("form", button, method="post", action=action, class_="acts"),
+        act(action, button),
         h("p", said, class_="soft"),
     ]
 
@@ -171,10 +171,7 @@ def _is_begun(site: Site, draft: Answers) -> bool:
 
 
 def _table(heads: tuple[str, ...], rows: list[Markup]) -> Markup | None:
-    if not rows:
-        return None
-    head = h("thead", h("tr", [h("th", name, scope="col") for name in heads], h("td")))
-    return h("div", h("table", head, h("tbody", rows), class_="cards"), class_="scroll")
+    return table((*heads, None), rows, kind="cards") if rows else None
 
 
 def _removal(path: str) -> Markup:
@@ -226,12 +223,9 @@ def _asking(said: str = "", status: int = 200) -> Response:
             action="/enter",
             data_enter=True,
         ),
-        h(
-            "form",
+        act(
+            "/code",
             h("button", "Show a new code in the terminal", type="submit", class_="second"),
-            method="post",
-            action="/code",
-            class_="acts",
         ),
         status=status,
     )

@@ -11,7 +11,7 @@ from fastlloyd.app.answers import FieldFault, as_sentence, sentence_of
 from fastlloyd.app.children import RunLook
 from fastlloyd.app.errands import OVER
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import box, elsewhere, fault_at, h, page
+from fastlloyd.app.frame import act, box, elsewhere, fault_at, h, page
 from fastlloyd.app.pages.plan import bill
 from fastlloyd.app.pages.waiting import words_of
 from fastlloyd.app.run_state import RunState
@@ -112,8 +112,8 @@ def _running(request: Request, look: RunLook, study: StudyLook) -> Response:
             data_running=True,
         ),
         _notes(look),
-        h(
-            "form",
+        act(
+            f"/runs/{name}/stop",
             h("button", "Stop for now", class_="second"),
             h(
                 "span",
@@ -121,9 +121,6 @@ def _running(request: Request, look: RunLook, study: StudyLook) -> Response:
                 ' press "Go on" before their waiting time ends.',
                 class_="soft",
             ),
-            method="post",
-            action=f"/runs/{name}/stop",
-            class_="acts",
             data_running=True,
         ),
         _same(look),
@@ -208,16 +205,13 @@ def _ways_on(name: str, look: RunLook) -> list[Child]:
     is_open = look.state in (RunState.PAUSED, RunState.NOT_SPENT)
     return [
         h("p", "The app does not start it again by itself."),
-        h(
-            "form",
+        act(
+            f"/runs/{name}/go-on",
             h(
                 "button",
                 "Go on" if look.state is RunState.PAUSED else "Try again with the same answers",
             ),
             h("a", "See the ledger", href="/ledger", class_="button second"),
-            method="post",
-            action=f"/runs/{name}/go-on",
-            class_="acts",
         )
         if is_open
         else h(
@@ -225,13 +219,7 @@ def _ways_on(name: str, look: RunLook) -> list[Child]:
             h("a", "See the ledger", href="/ledger", class_="button"),
             class_="acts",
         ),
-        h(
-            "form",
-            h("button", "Change the answers", class_="second"),
-            method="post",
-            action=f"/runs/{name}/again",
-            class_="acts",
-        )
+        act(f"/runs/{name}/again", h("button", "Change the answers", class_="second"))
         if look.state is RunState.NOT_SPENT
         else None,
         h(
