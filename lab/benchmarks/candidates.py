@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from benchmarks.report import as_table, machine, write_section
+from benchmarks.report import as_table, machine, publish
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.compiling import is_compiled
 from fastlloyd.clustering.eight_bits import EightBits, is_exact
@@ -71,9 +71,7 @@ def main() -> int:
     if not (is_compiled(1 << 40) and is_exact()):
         print("this processor has no products of bytes")
         return 1
-    content = table()
-    print(content)
-    write_section("candidates", content)
+    publish("candidates", table())
     return 0
 
 

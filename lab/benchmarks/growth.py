@@ -107,13 +107,8 @@ def table(found: Sequence[tuple[str, Size, dict[str, Any]]]) -> str:
     for name, size, of in found:
         wall, cpu = of["clustering"]
         each = 1e9 * cpu / of["rounds"] / (size.n * size.k * size.d)
-        cells = (
-            f"{size.n:,}",
-            f"{size.k:,}",
-            f"{size.d:,}",
-            f"{of['design'][0]:.2f}",
-            f"{wall:.2f} / {cpu:.2f}",
-        )
+        sizes = (f"{number:,}" for number in size)
+        cells = (*sizes, f"{of['design'][0]:.2f}", f"{wall:.2f} / {cpu:.2f}")
         rows.append(
             [ALGORITHMS[name].name, *cells, str(of["rounds"]), f"{each:.3f}", f"{of['peak']:,.0f}"]
         )

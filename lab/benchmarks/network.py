@@ -60,7 +60,7 @@ class Figure(NamedTuple):
 
     what: str
     measured: str
-    goal: str
+    goal: str = ""
 
 
 def main() -> int:
@@ -87,12 +87,10 @@ def empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
     """
     setup = Setup.make(n_clients, n_iterations=N_ROUNDS)
     run = over_grpc(setup, Barrier, _pulse, n_processes=n_processes)
-    what = (
-        f"a round of {n_clients} clients, {setup.plan.n_words(setup.plan.mechanism.rounds[0]) * 8}"
-        " bytes each"
-    )
+    n_bytes = 8 * setup.plan.n_words(setup.plan.mechanism.rounds[0])
+    what = f"a round of {n_clients} clients, {n_bytes} bytes each"
     return [
-        Figure(f"{what}, in one process", ms(_in_process(setup)), ""),
+        Figure(f"{what}, in one process", ms(_in_process(setup))),
         Figure(f"{what}, over gRPC", ms(run.median_round), goal),
     ]
 
@@ -162,14 +160,13 @@ def durable_rounds() -> list[Figure]:
     )
     pauses = (asleep.median_round - before) / ((asleep.slowest_commit + asleep.server_commit) / 3)
     return [
-        Figure("a round of FastLloyd, 2 clients, state in memory", ms(before), ""),
-        Figure("the same with durable state", ms(after), ""),
+        Figure("a round of FastLloyd, 2 clients, state in memory", ms(before)),
+        Figure("the same with durable state", ms(after)),
         Figure(
             "a commit of the slower client in that run; the server waits for two in a round",
             ms(slowest),
-            "",
         ),
-        Figure("a commit of the server in that run", ms(servers), ""),
+        Figure("a commit of the server in that run", ms(servers)),
         Figure(
             "what durability adds to a round, in the mean of these three",
             f"{commits:.1f} commits",
@@ -178,19 +175,16 @@ def durable_rounds() -> list[Figure]:
         Figure(
             "the round in memory, where everyone sleeps about as long as these commits took",
             ms(asleep.median_round),
-            "",
         ),
         Figure(
             "what these pauses add, in thirds of how long they lasted together",
             f"{pauses:.1f} pauses",
-            "",
         ),
         Figure(
             "a client's answer in such a round, nothing else running, one after the other",
             ms(_answer(setup, 0)),
-            "",
         ),
-        Figure("the same answer after 1 ms of sleep", ms(_answer(setup, 1e-3)), ""),
+        Figure("the same answer after 1 ms of sleep", ms(_answer(setup, 1e-3))),
     ]
 
 
@@ -229,8 +223,8 @@ def large_rounds() -> list[Figure]:
     measured = over_grpc(setup, server_in_memory, client_in_memory).median_round
     alone = _large_parts(setup.plan)
     return [
-        Figure("a round of 10 clients, 100 x 1025 words, 1,000 records each", ms(measured), ""),
-        Figure("kernels, masks and noise of the 10 clients, one after the other", ms(alone), ""),
+        Figure("a round of 10 clients, 100 x 1025 words, 1,000 records each", ms(measured)),
+        Figure("kernels, masks and noise of the 10 clients, one after the other", ms(alone)),
         Figure("ratio", f"{measured / alone:.2f}", "at most 3"),
     ]
 

@@ -105,11 +105,8 @@ def a_round(repetitions: int) -> Row:
                     part, start, m.rounds[-1].squared_radius, limits=m.domain.half_widths
                 )
                 plan.draw_client_noise(m.rounds[-1], source, plan.n_clients)
-                for _ in range(
-                    2
-                    # its own for the upload, which serves for the broadcast as well, and the
-                    # other's
-                ):
+                # its own for the upload, which serves for the broadcast as well, and the other's
+                for _ in range(2):
                     masks.hide(
                         plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])),
                         mask_context(),

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,11 +85,5 @@ def _cells(row: Row) -> tuple[str, str, str, str, str]:
 
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
-    if not info.exists():
-        return platform.processor() or "unknown processor"
-    names = [
-        line.split(":", 1)[1].strip()
-        for line in info.read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    return names[0] if names else "unknown processor"
+    named = re.search(r"model name\s*: (.+)", info.read_text()) if info.exists() else None
+    return named[1].strip() if named else platform.processor() or "unknown processor"

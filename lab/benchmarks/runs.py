@@ -1,5 +1,6 @@
 """Settings of runs, and processes of their own, for benchmarks and studies."""
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -60,9 +61,5 @@ def alone(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
 
 def peak_bytes() -> int:
     """Return the largest memory that this process has used so far, in bytes."""
-    (line,) = (
-        line
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmHWM:")
-    )
-    return int(line.split()[1]) * 2**10
+    (kibibytes,) = re.findall(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())
+    return int(kibibytes) * 2**10

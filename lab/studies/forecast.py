@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.report import as_table, write_section
 from benchmarks.runs import box, settings_of
-from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.mechanisms.answering import LocalRecords
@@ -240,9 +240,8 @@ class Setting:
         X = np.asarray(load(self.name).values, dtype=np.float64)
         names = tuple(f"x{i + 1}" for i in range(X.shape[1]))
         low, high = X.min(axis=0), X.max(axis=0)
-        return X, Domain(
-            features=names, lower=tuple(low), upper=tuple(np.maximum(high, low + 1e-9))
-        )
+        wide = np.maximum(high, low + 1e-9)
+        return X, Domain.of_bounds(names, low, wide, scaling=Scaling.PER_FEATURE)
 
 
 # records, features, clusters, epsilon

@@ -158,11 +158,8 @@ def main() -> int:
             for label, fit in methods.items():
                 table.add_row(name, f"{epsilon:g}", label, *measure(fit, X, k, epsilon, runs))
     console.print(table)
-    versions = [
-        f"fastlloyd {__version__}",
-        *(f"{package} {installed(package) or '-'}" for package in PACKAGES),
-    ]
-    console.print(", ".join(versions))
+    versions = {"fastlloyd": __version__} | {name: installed(name) or "-" for name in PACKAGES}
+    console.print(", ".join(map(" ".join, versions.items())))
     console.print("NOT RUN: " + "; ".join(not_run))
     return 0
 

@@ -79,12 +79,8 @@ class Question:
 
     def within(self, lower: FloatArray, upper: FloatArray, run: int) -> float:
         """Return the loss of a fit with declared bounds."""
-        return self.fitted(
-            self.settings(
-                Domain.of_bounds(self.features, lower, upper, scaling=Scaling.PER_FEATURE), run
-            ),
-            run,
-        )
+        domain = Domain.of_bounds(self.features, lower, upper, scaling=Scaling.PER_FEATURE)
+        return self.fitted(self.settings(domain, run), run)
 
     def narrowed(self, times: int, run: int) -> Row:
         """Return the loss of a fit with bounds found in a range, and the loss of exact k-means

@@ -6,6 +6,7 @@ import os
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -30,8 +31,7 @@ Records = npt.NDArray[np.float64]
 N_ROUNDS = 8  # of a run: seven iterations are timed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class Published(NamedTuple):
     """Row of Table 3 of the paper: cost of an iteration with two clients.
 
     fastlloyd : milliseconds of FastLloyd, measured on a MacBook Pro M2 Max.
@@ -70,28 +70,23 @@ class Set:
         return np.asarray(named.load(name).values)
 
 
-SETS = (
-    Set(name="TimeSynth", n=10_000, k=2, d=2, published=Published(
-        fastlloyd=3.03, half_width=0.02, n_bytes=192, mohassel=10_500, mohassel_bytes=2.557e8)),
-    Set(name="TimeSynth", n=10_000, k=2, d=5,
-      published=Published(fastlloyd=3.24, half_width=0.01, n_bytes=384)),
-    Set(name="TimeSynth", n=10_000, k=5, d=2, published=Published(
-        fastlloyd=4.32, half_width=0.02, n_bytes=480, mohassel=34_050, mohassel_bytes=9.746e8)),
-    Set(name="TimeSynth", n=10_000, k=5, d=5,
-      published=Published(fastlloyd=4.95, half_width=0.04, n_bytes=960)),
-    Set(name="TimeSynth", n=100_000, k=2, d=2, published=Published(
-        fastlloyd=12.57, half_width=0.02, n_bytes=192, mohassel=105_120, mohassel_bytes=2.467e9)),
-    Set(name="TimeSynth", n=100_000, k=2, d=5,
-      published=Published(fastlloyd=13.17, half_width=0.03, n_bytes=384)),
-    Set(name="TimeSynth", n=100_000, k=5, d=2, published=Published(
-        fastlloyd=22.05, half_width=0.03, n_bytes=480, mohassel=347_250, mohassel_bytes=9.535e9)),
-    Set(name="TimeSynth", n=100_000, k=5, d=5,
-      published=Published(fastlloyd=22.56, half_width=0.02, n_bytes=960)),
-    Set(name="LSun", n=400, k=3, d=2, published=Published(fastlloyd=2.6, half_width=0.04,
-      n_bytes=288, mohassel=1481)),
-    Set(name="S1", n=5_000, k=15, d=2, published=Published(fastlloyd=5.81, half_width=0.08,
-      n_bytes=1440, mohassel=49_087)),
-)  # fmt: skip
+# name, records, clusters, features; fields of `Published` of FastLloyd, and of Mohassel et al.
+_TABLE_3: tuple[tuple[str, int, int, int, tuple[float, float, int], tuple[float, ...]], ...] = (
+    ("TimeSynth", 10_000, 2, 2, (3.03, 0.02, 192), (10_500, 2.557e8)),
+    ("TimeSynth", 10_000, 2, 5, (3.24, 0.01, 384), ()),
+    ("TimeSynth", 10_000, 5, 2, (4.32, 0.02, 480), (34_050, 9.746e8)),
+    ("TimeSynth", 10_000, 5, 5, (4.95, 0.04, 960), ()),
+    ("TimeSynth", 100_000, 2, 2, (12.57, 0.02, 192), (105_120, 2.467e9)),
+    ("TimeSynth", 100_000, 2, 5, (13.17, 0.03, 384), ()),
+    ("TimeSynth", 100_000, 5, 2, (22.05, 0.03, 480), (347_250, 9.535e9)),
+    ("TimeSynth", 100_000, 5, 5, (22.56, 0.02, 960), ()),
+    ("LSun", 400, 3, 2, (2.6, 0.04, 288), (1481,)),
+    ("S1", 5_000, 15, 2, (5.81, 0.08, 1440), (49_087,)),
+)
+SETS = tuple(
+    Set(name=name, n=n, k=k, d=d, published=Published(*ours, *theirs))
+    for name, n, k, d, ours, theirs in _TABLE_3
+)
 
 
 def available() -> tuple[list[tuple[Set, Records]], list[str]]:

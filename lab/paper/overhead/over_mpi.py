@@ -22,9 +22,7 @@ MPIRUN = shutil.which(
 WARM_UP = 3  # runs that are not counted
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # a client has a core at best
-    "OMPI_MCA_mpi_yield_when_idle": (
-        "1"
-    ),  # more ranks than cores: who waits lets the others go first
+    "OMPI_MCA_mpi_yield_when_idle": "1",  # more ranks than cores: who waits lets others go first
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }

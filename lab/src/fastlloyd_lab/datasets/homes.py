@@ -33,11 +33,8 @@ from fastlloyd.records import Layout, Table, read_csv, read_table
 from fastlloyd_lab.datasets.catalogue import DataSet, Form, Home, values_digest
 
 FOLDER_VARIABLE = "FASTLLOYD_DATA"
-MOST_BYTES = (
-    1 << 26
-    # files are refused beyond, packed or unpacked: the largest of the catalogue has 8 million
-    # unpacked
-)
+# files are refused beyond, packed or unpacked: the largest of the catalogue has 8 million unpacked
+MOST_BYTES = 1 << 26
 _SECONDS = 30.0  # without a byte, until a home is given up
 _GZIP = b"\x1f\x8b"
 _IDX3_UBYTE = 0x0803

@@ -15,6 +15,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.names import listing
+from fastlloyd.base.randomness import Draws
 from fastlloyd.errors import DataError
 from fastlloyd.records import Table
 from fastlloyd_lab.datasets.mixture import draws_for, random_mixture, with_outliers
@@ -162,15 +163,16 @@ def _ablation(name: str, k: int, d: int, separation: float) -> Labelled:
         factor * (_ABLATION_RECORDS / k) for factor in (1 - _ABLATION_SPREAD, 1 + _ABLATION_SPREAD)
     )
     sizes = draws.integers(math.ceil(low), math.floor(high), (k,))
-    records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
-    return _rounded(records), labels
+    return _mixed(k, d, separation, sizes, draws)
 
 
 def _timesynth(name: str, n: int, k: int, d: int) -> Labelled:
-    draws = draws_for(name)
-    records, labels = random_mixture(k, d, _TIMESYNTH_SEPARATION, draws).records(
-        shares(n, np.ones(k, dtype=np.int64)), draws
-    )
+    sizes = shares(n, np.ones(k, dtype=np.int64))
+    return _mixed(k, d, _TIMESYNTH_SEPARATION, sizes, draws_for(name))
+
+
+def _mixed(k: int, d: int, separation: float, sizes: IntArray, draws: Draws) -> Labelled:
+    records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
     return _rounded(records), labels
 
 

@@ -84,13 +84,10 @@ def means(summaries: Summaries, measure: str) -> Table:
             shown = [interval(cell) if e in own or not own else "" for e, cell in cells.items()]
             # one value, shown at every epsilon
             counted = list(cells.values())[: None if summaries.is_private(variant) else 1]
-            failed, infinite = (
-                sum(cell.n_failed for cell in counted),
-                sum(cell.n_infinite for cell in counted),
-            )
-            left_out = " ".join(
-                f"{n}{letter}" for n, letter in ((failed, "f"), (infinite, "i")) if n
-            )
+            failed = sum(cell.n_failed for cell in counted)
+            infinite = sum(cell.n_infinite for cell in counted)
+            counts = {"f": failed, "i": infinite}
+            left_out = " ".join(f"{n}{letter}" for letter, n in counts.items() if n)
             rows.append((name, summaries.label(variant), *shown, left_out))
     some_left_out = any(row[-1] for row in rows)
     kept = slice(None if some_left_out else -1)
