@@ -160,10 +160,10 @@ def store_at(where: Path, owner: PublicIdentity, role: Role, *, as_json: bool = 
 def client_store(named: Path) -> Store:
     """Open a ledger, or the store of a client.
 
-    named : path of the store, or of the identity's file. A missing store is made only in the second
-        case.
+    named : path of a ledger or store, or of the file of an identity. Only the store of an identity
+        is made if it is missing.
 
-    Raises StateError if the store is missing, or belongs to a server.
+    Raises StateError if a ledger or store is missing, or if the store belongs to a server.
     """
     if named.name.endswith(IDENTITY_SUFFIX):
         return store_of(PrivateIdentity.public_of(named), named, None, Role.CLIENT)

@@ -194,7 +194,7 @@ class _Centre(NamedTuple):
     """Centre z0 of a cell.
 
     coarse : z0 in units of 2^-20.
-    mass, density : 2^128 F(z0) and 2^128 f(z0). Each is rounded down, or is 1 below that.
+    mass, density : 2^128 F(z0) and 2^128 f(z0). Each is rounded down, or one less than that.
     """
 
     coarse: int

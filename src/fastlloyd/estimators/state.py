@@ -103,7 +103,8 @@ class EstimatorState(BaseEstimator):
 
         The state names no class, because classes may move. The settings become the text of
         `mechanism.toml`, the recipe becomes the text of a recipe file, and the privacy statement
-        becomes a dict. Instead of the noisy votes, it contains the number of groups that they show.
+        becomes a dict. The state contains the number of groups that the noisy votes show, and not
+        the votes.
         """
         state: dict[str, Any] = {
             name: value

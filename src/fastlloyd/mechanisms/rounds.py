@@ -110,7 +110,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """Scale of the noise in the sum."""
+        """Scale of the noise in the answer, which is one sum."""
         return (self.scale,)
 
     def unit(self, fraction_bits: int) -> float:

@@ -1,6 +1,6 @@
 """Labels of rows and entries in pandas objects.
 
-Labels are compared, so labelled data are never matched by position unnoticed.
+Labels are compared. Labelled data with other labels are refused, never matched by position.
 """
 
 from __future__ import annotations

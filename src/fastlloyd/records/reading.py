@@ -56,8 +56,8 @@ def open_records(
         that begin with . or _. The files of a source have one format. `-` is standard input: CSV,
         read once.
     columns : names of the chosen columns, in their order. None chooses all columns. NUMERIC chooses
-        all columns of numbers. The types of the format decide or, for text, the first records.
-        Contents of other columns are ignored.
+        all columns of numbers. These follow from the types of the format or, for text, from the
+        first records. Contents of other columns are ignored.
     missing : treatment of records with a missing cell.
     unit : name of the column of the ids, which tell the person of each record (`ids.Ids`). It is
         not a feature.

@@ -132,9 +132,11 @@ def one_share_epsilon(plan: Plan) -> float:
     """Return epsilon, at the plan's delta, against a party that sees all answers of one client,
     each with only that client's share of noise.
 
-    The bound is mu sqrt(h), in client-noise (docs/proofs/shares-of-noise.md). With group masks, the
-    server together with one client sees this much. A server that breaks the protocol can make
-    clients open sums of other sets, but these sums reveal no more.
+    For a plan whose clients add the noise (client-noise), it is the epsilon of Gaussian
+    differential privacy with parameter mu sqrt(h), where h shares of noise make the guarantee
+    (docs/proofs/shares-of-noise.md). With group masks, the server together with one client sees
+    this much. A server that breaks the protocol can make clients open sums over other sets of
+    clients, but these sums reveal no more.
     """
     return _gaussian(plan.mechanism.accountant().mu_squared * plan.n_shares, plan.mechanism.delta)
 

@@ -247,7 +247,9 @@ def _places(used: list[ColumnLook]) -> Iterator[tuple[str, str]]:
 def _feature(
     at: int, each: ColumnLook, given: Given, mark: str, faults: list[FieldFault]
 ) -> dict[str, Any]:
-    """Return the table of a feature. Faults are added to `faults`."""
+    """Return the table of a feature in the recipe, from the fields of the form. Faults are added to
+    `faults`.
+    """
     table: dict[str, Any] = (
         _of_texts(at, each, given, faults)
         if each.kind is CellKind.TEXT

@@ -291,12 +291,13 @@ def _label(
     squares: FloatArray,
     frame: FloatArray,
 ) -> np.int32:
-    """Return the label of the record X[place]: its nearest candidate, or k beyond the radius.
+    """Return the label of the record X[place]: its nearest candidate, or k (the number of clusters)
+    if that is beyond the radius.
 
     count : number of candidates.
     bounds, squares : lower bounds of scores, and squared distances from the middle in float32. Row
         i is that of the record.
-    upper : least upper bound of its scores.
+    upper : smallest upper bound of the score of a candidate.
     """
     lower = np.float32(np.inf)
     for a in range(count):

@@ -163,8 +163,8 @@ class ServerSession:
 
     @property
     def may_ask_another(self) -> bool:
-        """Return whether the server may ask another client in the last sum for parameters, because
-        the client that was asked is late.
+        """Return whether the server may ask another client for the parameters, because the client
+        that was asked is late. Both are clients whose answers are in the last sum.
         """
         return self.state is ServerState.SETTLING and self._opened.may_ask_another
 

@@ -296,9 +296,10 @@ class AddedUp(_Event, frozen=True, tag=31):
 
 
 class PeerSeen(_Event, frozen=True, tag=6):
-    """Event of a ledger: the store of a client was at this position.
+    """Event of a ledger, which has seen the store of a client.
 
     name : public signing key of the client, as hex digits.
+    position : length and last hash of that store when it was seen.
     """
 
     name: Name

@@ -178,8 +178,8 @@ class ClientDriver:
 def serve(session: ServerSession, wire: Wire) -> ServerResult:
     """Drive the server's session to the end of the run, and return the outcome.
 
-    A client that breaks the protocol is told the reason and is excluded; the others continue. A
-    step's deadline passes when the wire stops waiting.
+    A client that breaks the protocol is told the reason and is excluded; the others continue. The
+    wire keeps the time: if it returns without a message, the deadline of the step has passed.
 
     Raises PlanError if the plan is only for a simulation.
     """

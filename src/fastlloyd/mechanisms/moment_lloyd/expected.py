@@ -59,8 +59,8 @@ TABLE: tuple[tuple[tuple[float, ...], ...], ...] = (
 
 
 def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
-    """Return the expected standard error of a centroid with a reliable interval, and its bounds in
-    80 % of fits.
+    """Return the expected standard error of a centroid whose interval is reliable, and the limits
+    between which this error lies in 80 % of fits.
 
     noise_factor : scale of the noise, divided by the scale that the guarantee needs.
 
@@ -80,7 +80,8 @@ def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
 def crowding(n_clusters: int) -> float:
     """Return the factor by which the table's errors grow with this number of clusters.
 
-    The radius of a cluster falls faster with the number of clusters than the standard errors do.
+    The errors are in units of the radius of a cluster. With more clusters the radius shrinks faster
+    than the standard errors do, so these errors grow.
     """
     return float((n_clusters / 4) ** 0.3)
 

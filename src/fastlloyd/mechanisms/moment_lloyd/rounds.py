@@ -270,7 +270,9 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
         )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Return the query around the middle of the box."""
+        """Return the query for the sum of all offsets from the middle of the box, and for the
+        number of records.
+        """
         middle = np.zeros((1, m.n_features), dtype=np.int64)
         return ask(m.question(self), centroids=middle, radius=self.clips_at(m, state))
 

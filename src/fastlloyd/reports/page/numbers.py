@@ -1,5 +1,5 @@
-"""Section of the page with all numbers of the result, and with the rule by which sentences are
-chosen.
+"""Section of the page with all numbers of the result, and with the rule that chooses the
+sentences about each group.
 """
 
 from fastlloyd.base.markup import Child, element
