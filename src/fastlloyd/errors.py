@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 # codes of files; `records/declared.py` has those of columns, `clustering/domain.py` that of bounds
 UNREADABLE_FILE, WRONG_FILE = "unreadable-file", "wrong-file"
 CHANGED_FILE, OTHER_VERSION = "changed-file", "other-version"
+OTHER_PLAN = "other-plan"  # the server serves another plan
 NO_STORE, DAMAGED_STORE, OPEN_TO_OTHERS = "no-store", "damaged-store", "open-to-others"
 BEGUN = "begun"  # the ledger has a run with this id
 NO_FINGERPRINTS = "no-fingerprints"

@@ -268,7 +268,12 @@ def test_every_fault_is_planted_and_listed() -> None:
     _, _, rest = page.partition("| area | codes |")
     table = rest.partition("\n\n")[0]
     assert set(re.findall(r"`([a-z-]+)`", table)) == codes
-    assert codes - set(PLANTED) == {"server-unreachable", "lock-unreadable", "too-few-files"}
+    assert codes - set(PLANTED) == {
+        "server-unreachable",
+        "other-plan",
+        "lock-unreadable",
+        "too-few-files",
+    }
 
 
 def test_locks_that_do_not_exclude_are_none(site: Site, monkeypatch: Patch) -> None:

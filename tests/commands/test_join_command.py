@@ -280,12 +280,17 @@ def test_a_client_that_the_server_turns_away_is_told_that_its_run_is_not_over(si
         SERVER,
         [part if part != PLAN else "other.toml" for part in site.serve("--store", "other.store")],
     )
+    site.wait_for(lambda: reachable(site))
+    code, out, _ = here(site, ["check", PLAN, "--key", "a.identity.toml"])
+    assert code == REFUSED
+    assert "ask the server's operator for its plan" in " ".join(out.split())
     code, out, err = site.run(site.join("a"), FAST)
     assert (code, out) == (TURNED_AWAY, "")
     assert err.splitlines()[-1].startswith(
         "This client did not take part: the server refuses this client: your plan has digest "
     )
     assert "The run is still open" in err.splitlines()[-1]
+    assert f"a.store --run {site.plan.run_id}" in err.splitlines()[-1]
     assert not any(isinstance(event, RunEnded) for event in read(site.folder / "a.store")[1])
     assert site.end(server) == STOPPED
     assert site.run_to_the_end() == 0

@@ -2,6 +2,7 @@
 writes nothing.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -24,6 +25,7 @@ from fastlloyd.federation.traffic import traffic, upload_bytes
 from fastlloyd.jobs.live import LiveFile
 from fastlloyd.jobs.rehearsal import Contribution, Rehearsal, filled
 from fastlloyd.jobs.watching import RecordsFound
+from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.records.recipe.feature import feature_of
 from fastlloyd.records.recipe.here import Here
@@ -204,6 +206,23 @@ def test_a_rehearsal_names_the_neighbours_that_no_limit_counts(
     said = " ".join(capsys.readouterr().out.split())
     assert f"no limit for one {unit or 'record'} added or removed." in said
     assert said.endswith(f"fastlloyd ledger limit{option}")
+
+
+@pytest.mark.parametrize(("compiles", "passes"), [(False, 1), (True, 2)])
+def test_time_for_compiling_is_no_part_of_the_pass_that_a_rehearsal_measures(
+    site: Site, monkeypatch: pytest.MonkeyPatch, compiles: bool, passes: int
+) -> None:
+    total, seen = LocalRecords.total, list[Any]()
+
+    def counted(self: LocalRecords, *arguments: Any) -> Any:
+        seen.append(arguments)
+        return total(self, *arguments)
+
+    monkeypatch.setattr(LocalRecords, "total", counted)
+    numbers = itertools.count(0, int(compiles))
+    monkeypatch.setattr("fastlloyd.jobs.client.n_compiled", lambda: next(numbers))
+    found(site)
+    assert seen == passes * seen[:1]
 
 
 def test_a_refusal_of_the_ledger_is_that_of_join(site: Site) -> None:

@@ -17,7 +17,7 @@ from fastlloyd.records.recipe.rows import UNKNOWN_CELL
 
 ROOT = Path(__file__).parents[2]
 OF_FILES = {"UNREADABLE_FILE", "WRONG_FILE", "CHANGED_FILE", "OTHER_VERSION"} | {
-    "NO_STORE", "DAMAGED_STORE", "OPEN_TO_OTHERS", "NO_FINGERPRINTS", "BEGUN"
+    "NO_STORE", "DAMAGED_STORE", "OPEN_TO_OTHERS", "NO_FINGERPRINTS", "BEGUN", "OTHER_PLAN"
 }  # fmt: skip
 OF_COLUMNS = {
     "MISSING",

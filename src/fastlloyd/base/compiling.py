@@ -28,10 +28,22 @@ class _state:  # noqa: N801 - a place for what is true of this process
 
     loaded : whether compiled code is loaded.
     steps : number of steps that were computed without compiled code.
+    n_compiled : number of kernels that this process compiled.
     """
 
     loaded = False
     steps = 0
+    n_compiled = 0
+
+
+def count_compiled() -> None:
+    """Count a kernel that is being compiled, because its machine code is not on disk."""
+    _state.n_compiled += 1
+
+
+def n_compiled() -> int:
+    """Return the number of kernels that this process compiled."""
+    return _state.n_compiled
 
 
 @cache

@@ -21,6 +21,7 @@ from llvmlite.binding import get_host_cpu_name
 from numba import types
 from numpy.typing import NDArray
 
+from fastlloyd.base.compiling import count_compiled
 from fastlloyd.base.notes import note
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # numba sets it from the environment
@@ -157,6 +158,7 @@ class _Kernel:
                 if self.code is None:
                     if not self.is_on_disk:
                         _announce()
+                        count_compiled()
                     self.code = self._compiled()
         return self.code(*arguments)
 

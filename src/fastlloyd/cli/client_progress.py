@@ -31,7 +31,10 @@ T = TypeVar("T")
 
 OVER = "The run is over."
 WITHOUT_RESULT = "The run ended without a result."
-STOPPED = "This client was stopped. Start it again with the same command to continue the run."
+STOPPED = (
+    "This client was stopped. Start it again with the same command to continue the run. If the"
+    " others say that the run is over, give it up with `fastlloyd ledger release`."
+)
 
 
 class ClientProgress:

@@ -360,30 +360,34 @@ def _stamp(created: float) -> str:
 
 
 def ended_without_result(
-    reason: str, *, is_unspent: bool = False, as_json: bool = False
+    reason: str, *, kept: str = "", is_unspent: bool = False, as_json: bool = False
 ) -> typer.Exit:
     """Print why the run ended without a result, and return the exception to raise.
 
+    kept : sentences that say what stays charged and what to do, or "".
     is_unspent : whether this client spent nothing, so that the plan may be used again.
     """
     remedy = (
         ". This client spent nothing. If no other client spent anything, run the same commands to"
         " start the run again with the same plan"
         if is_unspent
-        else ""
+        else f". {kept}" * bool(kept)
     )
     said = f"The run ended without a result: {reason}{remedy}"
     say_last(said, level="warning", as_json=as_json)
     return typer.Exit(NO_RESULT)
 
 
-def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
+def turned_away(reason: str, release: str, *, as_json: bool = False) -> typer.Exit:
     """Print why this client cannot take part now, and return the exception to raise. The run is
     still open.
+
+    release : command that gives the run up.
     """
     remedy = (
-        "The run is still open. Correct the fault and run the same command again to continue, or"
-        " give the run up with `fastlloyd ledger release`."
+        "The run is still open, so its epsilon stays reserved. If the plan is the wrong one, ask"
+        f" the server's operator for the right one, and free what is reserved: {release}."
+        " Otherwise correct the fault and run the same command again to continue."
     )
     say_last(f"This client did not take part: {reason}. {remedy}", level="warning", as_json=as_json)
     return typer.Exit(TURNED_AWAY)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from fastlloyd.base.files import OTHERS, read_start
-from fastlloyd.errors import OPEN_TO_OTHERS, FastLloydError, IdentityError
+from fastlloyd.errors import OPEN_TO_OTHERS, OTHER_PLAN, FastLloydError, IdentityError
 from fastlloyd.federation.fingerprint_file import FILE_NAME
 from fastlloyd.federation.identity.certificates import Authority, Certificate, parse_certificate
 from fastlloyd.federation.identity.identity import (
@@ -33,6 +33,10 @@ from fastlloyd.jobs.server import connections_for
 
 T = TypeVar("T")
 CONNECT_SECONDS: Final = 10.0
+_UNREACHABLE: Final = (
+    "ask the server's operator whether the server is started and at which address; if it is, let"
+    " the connection through your firewall or proxy"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,16 +136,13 @@ class SiteCheck:
             remedy = "give the passphrase, or pass --offline"
             yield fault("key-unusable", str(error), remedy)
         except FastLloydError as error:
-            yield fault(
-                "server-unreachable", str(error), "see docs/how-to/firewalls-and-proxies.md"
-            )
+            if error.code == OTHER_PLAN:
+                yield fault("other-plan", str(error), "ask the server's operator for its plan")
+            else:
+                yield fault("server-unreachable", str(error), _UNREACHABLE)
         except OSError as error:
             said = f"{address} cannot be reached ({error.strerror or type(error).__name__})"
-            remedy = (
-                "start the server, or let the connection through firewalls and proxies:"
-                " docs/how-to/firewalls-and-proxies.md"
-            )
-            yield fault("server-unreachable", said, remedy)
+            yield fault("server-unreachable", said, _UNREACHABLE)
 
 
 def _read(

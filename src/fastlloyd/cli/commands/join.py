@@ -300,6 +300,7 @@ class _Joining(NamedTuple):
             outcome, moved = self._follow(party)
         if isinstance(outcome, Ended):
             return self._keep_unfinished(party, outcome)
+        network.say("Writing the result.", as_json=output.json)
         result = result_of_run(plan, outcome)
         paths = self._write(result, kept)
         party.conclude()
@@ -336,7 +337,7 @@ class _Joining(NamedTuple):
         if beside is not None and not beside.is_running:
             raise StateError(
                 f"run {plan.run_id} is over at the server, but this client did not receive the"
-                " last message; release its reservation with `fastlloyd ledger release`"
+                f" last message; release its reservation with `{self._release}`"
             )
         try:
             outcome = self.progress.follow(
@@ -363,7 +364,7 @@ class _Joining(NamedTuple):
                 else beside.gone(as_json=as_json)
             )
         if isinstance(outcome, Ended) and party.outcome is None:
-            raise network.turned_away(outcome.reason, as_json=as_json)
+            raise network.turned_away(outcome.reason, self._release, as_json=as_json)
         return outcome, connected.meter
 
     def _kept(self, party: "DurableClient") -> str:
@@ -376,6 +377,11 @@ class _Joining(NamedTuple):
             f" {self.client.request.account.dataset.name!r}, and no result was written."
         )
 
+    @property
+    def _release(self) -> str:
+        """Command that gives the run up."""
+        return f"fastlloyd ledger release {self.client.request.store} --run {self.plan.run_id}"
+
     def _keep_unfinished(self, party: "DurableClient", ended: "Ended") -> typer.Exit:
         """Print why the run ended, and write the unfinished result if there is one.
 
@@ -385,8 +391,15 @@ class _Joining(NamedTuple):
         from fastlloyd.reports.run_result import unfinished_caution, unfinished_files
 
         plan, output, place = self.plan, self.output, self.place
+        n, of = party.charged
         raised = network.ended_without_result(
-            ended.reason, is_unspent=party.may_begin_again, as_json=output.json
+            ended.reason,
+            kept=(
+                f"The ledger keeps {n} of the {of} rounds of this run charged, and the others are"
+                " free again. For another run, ask for a new plan (fastlloyd plan renew)"
+            ),
+            is_unspent=party.may_begin_again,
+            as_json=output.json,
         )
         if ended.unfinished is not None:
             files = unfinished_files(plan, ended.unfinished, ended.reason)

@@ -10,7 +10,7 @@ from functools import partial
 from secrets import SystemRandom, token_bytes
 from typing import TYPE_CHECKING, Final
 
-from fastlloyd.errors import NetworkError, RemoteProtocolError
+from fastlloyd.errors import OTHER_PLAN, NetworkError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ClientResult, Ended
@@ -360,9 +360,9 @@ async def check_connection(
                 own_certificate=identity.certificate,
             )
             if error.code() is grpc.StatusCode.NOT_FOUND:
-                why = (
+                raise NetworkError(
                     f"the server at {address} serves another plan than the one with digest"
-                    f" {plan.digest.hex()}; ask which plan is meant, and start the server with"
-                    " that plan"
-                )
+                    f" {plan.digest.hex()}",
+                    code=OTHER_PLAN,
+                ) from None
             raise NetworkError(why) from None
