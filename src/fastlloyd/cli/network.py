@@ -393,6 +393,11 @@ def turned_away(reason: str, release: str, *, as_json: bool = False) -> typer.Ex
     return typer.Exit(TURNED_AWAY)
 
 
+KEPT = (
+    "The ledger keeps {n} of the {of} rounds of this run charged, and the others are free again."
+    " For another run, ask for a new plan (fastlloyd plan renew)"
+)
+WRITING = "Writing the result."
 CHARGED_SO_FAR = "The ledger keeps what was charged so far, and no result was written."
 
 

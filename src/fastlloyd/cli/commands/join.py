@@ -300,7 +300,8 @@ class _Joining(NamedTuple):
             outcome, moved = self._follow(party)
         if isinstance(outcome, Ended):
             return self._keep_unfinished(party, outcome)
-        network.say("Writing the result.", as_json=output.json)
+        if moved is not None:
+            network.say(network.WRITING, as_json=output.json)
         result = result_of_run(plan, outcome)
         paths = self._write(result, kept)
         party.conclude()
@@ -394,10 +395,7 @@ class _Joining(NamedTuple):
         n, of = party.charged
         raised = network.ended_without_result(
             ended.reason,
-            kept=(
-                f"The ledger keeps {n} of the {of} rounds of this run charged, and the others are"
-                " free again. For another run, ask for a new plan (fastlloyd plan renew)"
-            ),
+            kept=network.KEPT.format(n=n, of=of),
             is_unspent=party.may_begin_again,
             as_json=output.json,
         )
