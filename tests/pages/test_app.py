@@ -40,7 +40,7 @@ def to_confirm(visit: Visit, app: App, here: Path, prefix: str = "") -> None:
     visit.shot(f"{prefix}2-protect-refused")
     page.check("input[name=unit][value=person]")
     page.fill("#who", "patient")
-    page.fill("#n_records", "2,500")
+    page.fill("#n_records", "2500")
     page.fill("#dataset", "ward-7")
     page.check("#is_new")
     visit.shot(f"{prefix}2-protect")
@@ -68,7 +68,7 @@ def to_confirm(visit: Visit, app: App, here: Path, prefix: str = "") -> None:
     page.wait_for_selector("[role=alert]")
     page.check("input[name=epsilon][value='1']")
     page.click("button:has-text('Continue')")
-    page.wait_for_selector("text=Spend it?")
+    page.wait_for_selector("text=Check and start")
     visit.shot(f"{prefix}5-confirm")
 
 
@@ -232,7 +232,7 @@ def test_the_flow_goes_by_keyboard_alone(browser: "Browser", app: App, tmp_path:
     reach("input[name=epsilon]")
     page.keyboard.press("ArrowDown")
     reach("button[value=on]")
-    send("Spend it?")
+    send("Check and start")
     visit.close()
 
 
@@ -266,7 +266,7 @@ def test_a_killed_app_and_a_closed_browser_lose_nothing_and_spend_once(
         visit = Visit(browser, app)
         enter(visit.page, app)
         visit.page.click("td a:has-text('patients.csv')")  # the draft is still there
-        visit.page.wait_for_selector("text=Spend it?")
+        visit.page.wait_for_selector("text=Check and start")
         visit.page.click("button:has-text('Spend epsilon 1 and start')")
         visit.page.wait_for_selector("text=under way")
         visit.page.wait_for_load_state("load")  # with its script
@@ -303,7 +303,7 @@ def test_what_another_tab_or_program_changed_is_not_started(
     other.click("button:has-text('Show')")
     other.check("input[name=epsilon][value='5']")
     other.click("button:has-text('Continue')")
-    other.wait_for_selector("text=Spend it?")
+    other.wait_for_selector("text=Check and start")
     page.click("button:has-text('Spend epsilon 1 and start')")
     page.wait_for_selector("text=Another page changed the answers")
     text = (tmp_path / "patients.csv").read_text()

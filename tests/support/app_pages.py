@@ -108,4 +108,8 @@ class Guest:
     def answer(self, at: str, step: str, /, **fields: Any) -> Page:
         """Answer one step, and return the next page, or this one with its faults."""
         answer = self.post(f"{at}/{step}", **fields)
-        return self.get(answer.headers["location"]) if answer.status == 303 else answer
+        return (
+            self.get(answer.headers["location"].partition("#")[0])
+            if answer.status == 303
+            else answer
+        )

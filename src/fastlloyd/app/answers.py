@@ -14,14 +14,17 @@ from fastlloyd.base.problems import Faults
 from fastlloyd.errors import FastLloydError, Problems
 from fastlloyd.federation.store.noted import DataFiles
 from fastlloyd.jobs.fit_file import FitFile
+from fastlloyd.mechanisms.persons import Unit, unit
 from fastlloyd.records.layout import Layout
 from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
 
 NUMBERS: Final = (CellKind.NUMBER, CellKind.LIMIT)
-_WHOLE: Final = re.compile(r"[0-9]{1,15}|[0-9]{1,3}((,[0-9]{3})+|( [0-9]{3})+|(_[0-9]{3})+)")
+_WHOLE: Final = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(( [0-9]{3})+|(_[0-9]{3})+)")
+_GROUPED: Final = re.compile(r"[0-9]{1,3}([.,][0-9]{3})+")
+_TWOFOLD: Final = re.compile(r"([+-]?[1-9][0-9]{0,2})[.,]([0-9]{3})")
 _FORCE: Final = ", or replace it with --force"
-_PLAIN: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
+_PLAIN: Final = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
 
 class FieldFault(NamedTuple):
@@ -36,23 +39,51 @@ class FieldFault(NamedTuple):
 
 
 def whole(text: str) -> int | None:
-    """Return the whole number in a text, such as 15,000, or None if the text is not one."""
+    """Return the whole number in a text, such as 15000 or 15 000, or None if the text is not one.
+    Points and commas are refused, because 15.000 and 15,000 have two meanings.
+    """
     return int(re.sub(r"[^0-9]", "", text)) if _WHOLE.fullmatch(text.strip()) else None
 
 
-def number(text: str, decimal: str = ".") -> float | None:
-    """Return the number in a text, or None if the text is not one.
+def number(text: str) -> float | None:
+    """Return the number in a text, or None if the text is not one. Its decimal mark is a point or a
+    comma.
 
-    decimal : decimal mark of the table. The other mark is refused: 1,500 and 1.000 could each mean
-        two numbers.
+    Numbers such as 1.500 and 1,500 are refused, because they have two meanings.
     """
-    plain = text.strip().replace("\u2212", "-")
-    if decimal == ",":
-        plain = plain.replace(".", "?").replace(",", ".", 1)
-    if not _PLAIN.fullmatch(plain):
+    plain = _plain(text)
+    if not _PLAIN.fullmatch(plain) or _TWOFOLD.fullmatch(plain):
         return None
-    value = float(plain)
+    value = float(plain.replace(",", "."))
     return value if math.isfinite(value) else None
+
+
+def no_whole(text: str, wanted: str) -> str:
+    """Return a sentence about a text that is not a whole number.
+
+    wanted : sentence that says what is expected.
+    """
+    if _GROUPED.fullmatch(text):
+        return f"Write digits only: {re.sub('[.,]', '', text)} instead of {text}."
+    return wanted
+
+
+def no_number(text: str, wanted: str) -> str:
+    """Return a sentence about a text that is not a number.
+
+    wanted : sentence that says what is expected.
+    """
+    if found := _TWOFOLD.fullmatch(_plain(text)):
+        units, thousandths = found.groups()
+        return (
+            f"{text} has two meanings. Write {units}{thousandths} without a mark, or"
+            f" {units}{text[-4]}{thousandths}0 with a fourth decimal."
+        )
+    return wanted
+
+
+def _plain(text: str) -> str:
+    return text.strip().replace("\u2212", "-")
 
 
 def columns(answers: Answers) -> list[ColumnLook]:
@@ -66,12 +97,6 @@ def chosen(answers: Answers) -> list[ColumnLook]:
     return [each for each in columns(answers) if each.name in names]
 
 
-def decimal(answers: Answers) -> str:
-    """Return the decimal mark of the table of a draft."""
-    layout = answers.get("layout") or {}
-    return str(layout.get("decimal") or ".")
-
-
 def tables(answers: Answers) -> dict[str, Any]:
     """Return the tables of the recipe that the answers give so far."""
     is_person = answers.get("unit") == "person"
@@ -82,6 +107,8 @@ def tables(answers: Answers) -> dict[str, Any]:
         privacy["epsilon"] = answers["epsilon"]
     if "n_records" in answers:
         privacy["n_records"] = answers["n_records"]
+    if answers.get("n_expected") is not None:
+        privacy["n_expected"] = answers["n_expected"]
     here: dict[str, Any] = {"dataset": answers["dataset"]} if answers.get("dataset") else {}
     if is_person:
         here["unit_column"] = answers.get("id", "")
@@ -107,6 +134,12 @@ def tables(answers: Answers) -> dict[str, Any]:
 def recipe(answers: Answers) -> Recipe:
     """Return the recipe of a draft. Raises Problems with all faults."""
     return Recipe.of(tables(answers))
+
+
+def unit_of(answers: Answers) -> Unit:
+    """Return the words for the unit that a draft protects: a record or a person."""
+    is_person = answers.get("unit") == "person"
+    return Unit.called(answers["who"]) if is_person else unit(None)
 
 
 def request(name: str, answers: Answers, out: str, ledger: str | None) -> FitFile:

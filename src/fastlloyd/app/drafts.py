@@ -18,6 +18,7 @@ from fastlloyd.base.own_files import read_own
 from fastlloyd.errors import StateError
 
 MAX_BYTES: Final = 1 << 22
+TYPED: Final = "typed"  # key of the texts that were typed before a step was left by "Back"
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 Answers = dict[str, Any]
 
@@ -85,8 +86,12 @@ def _text(answers: Answers) -> str:
 
 
 def shown_as(answers: Answers) -> str:
-    """Return a digest of the answers. A form that confirms the answers contains this digest."""
-    return hashlib.sha256(msgspec.json.encode(answers, order="sorted")).hexdigest()
+    """Return a digest of the answers. A form that confirms the answers contains this digest.
+
+    Texts that were typed and not sent are left out: no run uses them.
+    """
+    sent = {name: value for name, value in answers.items() if name != TYPED}
+    return hashlib.sha256(msgspec.json.encode(sent, order="sorted")).hexdigest()
 
 
 def now() -> str:

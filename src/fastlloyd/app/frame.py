@@ -43,6 +43,7 @@ STUDY: Final = Flow(
         "rehearsal": "Rehearsal",
     },
 )
+BACK: Final = "back"  # value of the button that leads to the step before
 _NAVIGATION: Final = (("/", "Start"), ("/ledger", "Ledger"))
 
 
@@ -140,24 +141,35 @@ def steps_of(flow: Flow, draft: str, at: str, done: Sequence[str]) -> Markup:
     return h("nav", h("ol", items, class_="steps"), aria_label="Steps")
 
 
-def form(action: str, *body: Child, label: str = "Continue", back: str | None = None) -> Markup:
+def form(
+    action: str,
+    *body: Child,
+    label: str = "Continue",
+    back: str | None = None,
+    keeps: bool = False,
+    field: str | None = None,
+) -> Markup:
     """Return a form with its buttons.
 
     label : text of the button that sends the form.
     back : path of the page before, or None.
+    keeps : whether the button to the page before sends the form, so that its texts are kept.
+    field : id of the form, for buttons outside it, or None.
     """
+    link = h("a", "Back", href=back, class_="button second") if back else None
     return h(
         "form",
         *body,
         h(
             "div",
             h("button", label, type="submit"),
-            h("a", "Back", href=back, class_="button second") if back else None,
+            back_button() if keeps else link,
             class_="acts",
         ),
         method="post",
         action=action,
         autocomplete="off",
+        id=field,
     )
 
 
@@ -189,6 +201,11 @@ def table(
     above = None if caption is None else h("caption", caption)
     whole = h("table", above, h("thead", head), h("tbody", rows), class_=kind)
     return h("div", whole, class_="scroll")
+
+
+def back_button() -> Markup:
+    """Return the button that leads to the step before, and sends what was typed."""
+    return h("button", "Back", name="go", value=BACK, class_="second")
 
 
 def fault_at(field: str, faults: Sequence[FieldFault]) -> Markup | None:

@@ -18,12 +18,14 @@ from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.jobs.settings import Columns, clustering_settings, stated_domain
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.persons import Unit
 from fastlloyd.mechanisms.uncertainty import Verdict
 from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.reports.bars import Bar, bars_of
 from fastlloyd.reports.certainty import Odds
 
 EPSILONS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+LARGE: Final = 10.0  # a larger epsilon lets a reader be nearly sure
 
 
 class Rung(NamedTuple):
@@ -82,10 +84,7 @@ def rungs(
 def _rung(
     recipe: Recipe, choices: ClusteringChoices, account: BudgetAccount, epsilon: float
 ) -> Rung:
-    domain = stated_domain(choices, Columns.of([column.name for column in recipe.columns]))
-    fields = {**choices.__dict__, "epsilon": epsilon}
-    settings = clustering_settings(ClusteringChoices(**fields), domain, choices.cap or 0)
-    mechanism: Mechanism = design(settings)
+    mechanism = mechanism_of(recipe, choices, epsilon)
     odds, forecast = Odds.of_run(mechanism), Forecast.of(mechanism)
     accounts, refusal = tuple[Account, ...](), ""
     try:
@@ -97,10 +96,39 @@ def _rung(
         _up(odds.right_guesses()),
         _up(odds.certainty(0.5)),
         forecast.verdict,
-        bars_of(domain, forecast.bar),
+        bars_of(mechanism.domain, forecast.bar),
         accounts,
         refusal,
     )
+
+
+def mechanism_of(recipe: Recipe, choices: ClusteringChoices, epsilon: float) -> Mechanism:
+    """Return the settings of a run with an epsilon.
+
+    choices : choices of the run. Their epsilon is not used.
+
+    Raises PlanError if no run can have these settings.
+    """
+    domain = stated_domain(choices, Columns.of([column.name for column in recipe.columns]))
+    fields = {**choices.__dict__, "epsilon": epsilon}
+    settings = clustering_settings(ClusteringChoices(**fields), domain, choices.cap or 0)
+    made: Mechanism = design(settings)
+    return made
+
+
+def cautions(k: int, epsilon: float, unit: Unit) -> list[str]:
+    """Return sentences about choices that are allowed and rarely meant."""
+    found = list[str]()
+    if k == 1:
+        found.append(
+            f"With 1 group, all {unit.many} are in it. The result is one centre and one number."
+        )
+    if epsilon > LARGE:
+        found.append(
+            f"Epsilon {epsilon:g} is very large. A reader of the result may be almost sure whether"
+            f" one {unit.one} is in the data."
+        )
+    return found
 
 
 def _up(share: float) -> int:

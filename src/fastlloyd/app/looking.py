@@ -64,14 +64,15 @@ def check_path(text: str) -> None:
     """Raise DataError unless a text is the full path of a file on this machine. Nothing is
     opened.
     """
+    wanted = "Choose the file in the list, or write its full path, such as /data/records.csv."
     if not text:
-        raise DataError("Write the full path of a file, such as /data/records.csv.")
+        raise DataError(wanted)
     if _NETWORK.match(text) or _ADDRESS.match(text):
         raise DataError(
             "The app opens files of this machine only. For other places use the command line."
         )
     if "\0" in text or not os.path.isabs(text):  # noqa: PTH117 - not a path yet
-        raise DataError("Write the full path, which begins at the root folder.")
+        raise DataError(wanted)
 
 
 def seen_in_a_process(asked: FileQuestion, seconds: float = SECONDS) -> FileLook:

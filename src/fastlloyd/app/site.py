@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from fastlloyd.app.children import ChildRuns
 from fastlloyd.app.door import Door
-from fastlloyd.app.drafts import Answers, Drafts
+from fastlloyd.app.drafts import TYPED, Answers, Drafts
 from fastlloyd.app.errands import Errands
 from fastlloyd.app.frame import GROUPS, Flow, steps_of
 from fastlloyd.app.studies import is_same_study, plan_of
@@ -129,7 +129,34 @@ def steps(name: str, answers: Answers, at: str, flow: Flow = GROUPS) -> Markup:
 def answered(answers: Answers, step: str, flow: Flow = GROUPS) -> Answers:
     """Return the answers with a step marked as answered."""
     done = {*answers.get("done", []), step}
-    return answers | {"done": [each for each in flow.steps if each in done]}
+    typed = {name: given for name, given in answers.get(TYPED, {}).items() if name != step}
+    return answers | {"done": [each for each in flow.steps if each in done], TYPED: typed}
+
+
+def shown_at(answers: Answers, step: str, given: Answers) -> Answers:
+    """Return the texts for the fields of a step: the texts that were typed before the step was
+    left, or else the texts that were given before.
+    """
+    typed: Answers | None = answers.get(TYPED, {}).get(step)
+    return given if typed is None else typed
+
+
+def gone_back(answers: Answers, step: str, typed: Answers, shown: Answers) -> Answers:
+    """Return the answers after a step was left by "Back". What was typed is kept, unchecked. A step
+    with changed texts is to be answered again.
+
+    shown : texts that the fields had at first.
+    """
+    if typed == shown:
+        return answers
+    done = [each for each in answers.get("done", []) if each != step]
+    return answers | {"done": done, TYPED: answers.get(TYPED, {}) | {step: typed}}
+
+
+def step_before(step: str, flow: Flow = GROUPS) -> str:
+    """Return the step before another step."""
+    every = list(flow.steps)
+    return every[every.index(step) - 1]
 
 
 def missing_step(answers: Answers, step: str, flow: Flow = GROUPS) -> str | None:

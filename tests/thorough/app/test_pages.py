@@ -20,7 +20,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
 
-PROTECT = {"unit": "record", "n_records": "5,000", "dataset": "ward-7", "is_new": "yes"}
+PROTECT = {"unit": "record", "n_records": "5000", "dataset": "ward-7", "is_new": "yes"}
 BOUNDS = {
     "lower0": "0",
     "upper0": "110",
@@ -52,7 +52,7 @@ def confirmed(guest: Guest, **changed: str) -> tuple[str, Page]:
     guest.answer(at, "protect", chosen=COLUMNS, **PROTECT | changed)
     guest.answer(at, "bounds", **BOUNDS)
     page = guest.answer(at, "privacy", k="3", epsilon="1", go="on")
-    assert "Spend it?" in page.text, page.summed_up
+    assert "Check and start" in page.text, page.summed_up
     return at, page
 
 
@@ -75,9 +75,9 @@ def test_all_faults_of_a_page_are_told_at_once_and_at_their_fields(guest: Guest)
     page = guest.answer(at, "protect", chosen=COLUMNS, **PROTECT | {"is_new": ""})
     assert page.faults.keys() == {"is_new"}
     guest.answer(at, "protect", chosen=COLUMNS, **PROTECT)
-    page = guest.answer(at, "bounds", **BOUNDS | {"lower0": "1,5", "upper1": "", "lower2": "16"})
+    page = guest.answer(at, "bounds", **BOUNDS | {"lower0": "1,500", "upper1": "", "lower2": "16"})
     assert page.faults.keys() == {"lower0", "upper1", "lower2"}
-    assert "decimal point" in page.faults["lower0"]
+    assert "1500" in page.faults["lower0"]
     page = guest.answer(at, "bounds", **BOUNDS | {"lower0": "-1", "scale0": "log"})
     assert page.faults.keys() <= {"lower0", "scale0"}
     assert page.faults
@@ -109,7 +109,7 @@ def test_an_empty_cell_and_a_word_have_no_meaning_before_somebody_says_so(guest:
     assert guest.answer(at, "bounds", **ends).faults.keys() == {"missing0", "words"}
     page = guest.answer(at, "bounds", missing0="drop", words="k.A.", **ends | {"upper0": "1.000"})
     assert page.faults.keys() == {"upper0"}
-    assert "decimal comma" in page.faults["upper0"]
+    assert "1000" in page.faults["upper0"]
     page = guest.answer(at, "bounds", missing0="drop", words="k.A.", **ends)
     assert page.faults == {}
     given = {"usual": ["k.A.", "-", "41,5"], "words": "keine, k.A."}  # boxes are of usual words
@@ -137,6 +137,126 @@ def test_an_unexpected_error_shows_its_kind_and_not_its_message(
     assert "17.25" not in page.text
 
 
+def value(page: Page, field: str) -> str:
+    """Return the text in a field."""
+    return page.text.partition(f'name="{field}" value="')[2].partition('"')[0]
+
+
+def test_a_wrong_epsilon_is_told_at_its_field_and_the_ladder_stays(guest: Guest) -> None:
+    at, _ = confirmed(guest)
+    for wrong in ("0", "-1", "1,500", "much"):
+        page = guest.answer(at, "privacy", k="3", other=wrong, go="look")
+        assert page.faults.keys() == {"other"}
+        assert 'class="ladder' in page.text
+        assert value(page, "other") == wrong
+        assert 'value="on"' in page.text
+
+
+def test_an_epsilon_that_was_typed_gets_its_row_before_it_can_be_spent(guest: Guest) -> None:
+    at = chosen(guest)
+    guest.answer(at, "protect", chosen=COLUMNS, **PROTECT)
+    guest.answer(at, "bounds", **BOUNDS)
+    page = guest.answer(at, "privacy", k="3", other="1,5", go="on")
+    assert page.faults.keys() == {"epsilon"}
+    row = page.text.partition('value="1.5"')[2].partition(">")[0]
+    assert "checked" in row
+    typed = {"other": "1,5", "added": value(page, "added")}
+    page = guest.answer(at, "privacy", k="3", epsilon="1.5", go="on", **typed)
+    assert "Check and start" in page.text
+    page = guest.answer(at, "privacy", k="3", epsilon="1", go="on", **typed)
+    assert "Epsilon 1 on the data set" in page.text
+    page = guest.answer(at, "privacy", k="3", epsilon="1", other="2.5", go="on", added="1.5")
+    assert page.faults.keys() == {"epsilon"}
+    assert "checked" in page.text.partition('value="1" id="epsilon-3"')[2].partition(">")[0]
+
+
+def test_choices_that_are_rarely_meant_are_remarked(guest: Guest) -> None:
+    at, page = confirmed(guest)
+    assert 'class="warn"' not in page.text
+    page = guest.answer(at, "privacy", k="1", other="1e9", go="look")
+    assert page.text.count('class="warn"') == 2
+    fields = {"other": "1e9", "added": "1e+09", "epsilon": "1e+09"}
+    page = guest.answer(at, "privacy", k="1", go="on", **fields)
+    assert page.text.count('class="warn"') == 2
+
+
+def test_back_keeps_what_was_typed_and_lets_nothing_unchecked_through(guest: Guest) -> None:
+    at, page = confirmed(guest)
+    given = shown(page) | {"proposed": value(page, "proposed"), "go": "back"}
+    page = guest.answer(at, "confirm", **given | {"purpose": "for the ward"})
+    assert "How many groups" in page.text
+    assert value(guest.get(f"{at}/confirm"), "purpose") == "for the ward"
+    page = guest.answer(at, "privacy", k="many", other="x", go="back")
+    assert "How small" in page.text
+    assert guest.get(f"{at}/confirm").headers["location"].endswith("/privacy")
+    page = guest.get(f"{at}/privacy")
+    assert (value(page, "k"), value(page, "other")) == ("many", "x")
+    page = guest.answer(at, "bounds", **BOUNDS | {"lower0": "none", "go": "back"})
+    assert "Who is protected?" in page.text
+    fields = PROTECT | {"chosen": ["bmi", "age"], "n_records": "?", "go": "back"}
+    page = guest.answer(at, "protect", **fields)
+    assert "Which records?" in page.text
+    page = guest.get(f"{at}/protect")
+    assert value(page, "n_records") == "?"
+    guest.answer(at, "protect", **PROTECT, chosen=["age", "creatinine"])
+    page = guest.get(f"{at}/bounds")
+    assert [value(page, each) for each in ("lower0", "upper0", "lower1")] == ["none", "110", "0.2"]
+    page = guest.answer(at, "file", path="/elsewhere", header="no", go="back")
+    assert "What would you like to do?" in page.text
+    page = guest.get(f"{at}/file")
+    assert value(page, "path") == "/elsewhere"
+    assert at in guest.get("/").text
+
+
+def test_a_choice_in_the_list_of_files_keeps_the_answer_about_the_first_line(guest: Guest) -> None:
+    at, path = guest.begin(), str(guest.site.results / "patients.csv")
+    page = guest.answer(at, "folder", header="yes", path="", chosen=path)
+    assert value(page, "path") == path
+    assert 'value="yes" id="header" checked' in page.text
+    page = guest.answer(at, "folder", header="no", path=path, folder="/")
+    assert value(page, "path") == path
+    assert 'value="no" id="header-1" checked' in page.text
+
+
+def test_counting_keeps_the_folder_and_the_purpose(guest: Guest) -> None:
+    at, page = confirmed(guest)
+    folder = str(guest.site.results / "mine")
+    page = guest.answer(at, "count", **shown(page) | {"out": folder, "purpose": "for the ward"})
+    assert "Exact numbers" in page.text
+    assert (value(page, "out"), value(page, "purpose")) == (folder, "for the ward")
+
+
+def test_the_expected_number_plans_the_run(guest: Guest) -> None:
+    at = chosen(guest)
+    for wrong in ("1.500", "many", "0", "5001"):
+        page = guest.answer(at, "protect", chosen=COLUMNS, n_expected=wrong, **PROTECT)
+        assert page.faults.keys() == {"n_expected"}
+    guest.answer(at, "protect", chosen=COLUMNS, n_expected="300", **PROTECT)
+    guest.answer(at, "bounds", **BOUNDS)
+    few = guest.answer(at, "privacy", k="3", go="look")
+    page = guest.answer(at, "privacy", k="3", epsilon="1", go="on")
+    assert "about 300 expected" in page.text
+    assert "n_expected = 300" in guest.get(f"{at}/recipe.toml").text
+    guest.answer(at, "protect", chosen=COLUMNS, **PROTECT)
+    assert few.text.count("mostly noise") > guest.get(f"{at}/privacy").text.count("mostly noise")
+
+
+def test_a_gap_can_be_a_number_and_a_column_can_have_a_weight(guest: Guest) -> None:
+    at = chosen(guest)
+    guest.answer(at, "protect", chosen=COLUMNS, **PROTECT)
+    wrong = {"gap0": "1", "missing1": "number", "weight0": "0", "weight1": "1,5"}
+    page = guest.answer(at, "bounds", **BOUNDS | wrong)
+    assert page.faults.keys() == {"gap0", "gap1", "weight0", "weight1"}
+    right = {"missing2": "number", "gap2": "1,0", "weight0": "0,2"}
+    page = guest.answer(at, "bounds", **BOUNDS | right)
+    assert "How many groups" in page.text
+    features = guest.site.drafts.load(at.rpartition("/")[2])["features"]
+    assert features["creatinine"]["missing"] == 1.0
+    assert features["age"]["weight"] == 0.2
+    page = guest.answer(at, "bounds", **BOUNDS | {"missing2": "number", "gap2": "99"})
+    assert page.faults.keys() <= {"gap2", "missing2"}
+
+
 def test_no_step_can_be_left_out(guest: Guest) -> None:
     at = guest.begin()
     for step in ("protect", "bounds", "privacy", "confirm"):
@@ -159,7 +279,7 @@ def test_the_ladder_marks_the_smallest_clear_choice_and_ends_at_the_limit(guest:
     assert page.text.count("your ledger refuses this") == 2  # 2 and 5
     assert page.text.count(" disabled") == 2
     assert "for one more run" in page.text
-    assert "Spend it?" not in guest.answer(at, "privacy", k="3", epsilon="", go="on").text
+    assert "Check and start" not in guest.answer(at, "privacy", k="3", epsilon="", go="on").text
 
 
 def test_another_unit_than_that_of_earlier_runs_is_asked_about(guest: Guest) -> None:
@@ -176,6 +296,11 @@ def test_another_unit_than_that_of_earlier_runs_is_asked_about(guest: Guest) -> 
     page = guest.answer(at, "protect", is_new_unit="yes", **fields)
     assert "How small" in page.text
     page = guest.answer(at, "protect", **fields | {"who": "patient"})
+    assert "How small" in page.text
+    fields |= {"unit": "record"}
+    page = guest.answer(at, "protect", **fields)
+    assert page.faults.keys() == {"is_new_unit"}
+    page = guest.answer(at, "protect", is_new_unit="yes", **fields)
     assert "How small" in page.text
 
 
@@ -264,7 +389,7 @@ def test_the_table_of_a_hospital_is_read_with_its_commas_words_and_limits(tmp_pa
     page = guest.answer(at, "bounds", **given)
     assert "How many groups" in page.text, page.summed_up
     page = guest.answer(at, "privacy", k="3", epsilon="1", go="on")
-    assert "Spend it?" in page.text, page.summed_up
+    assert "Check and start" in page.text, page.summed_up
     page = guest.post(f"{at}/count")
     assert "rows. Exact numbers" in page.text, page.text
     recipe = guest.get(f"{at}/recipe.toml").text
@@ -349,7 +474,7 @@ def test_the_made_up_table_leads_to_a_clear_choice_and_no_file_is_replaced(guest
     assert str(file) in guest.get(f"{at}/file").text
     guest.answer(at, "file", path=str(file), header="yes")
     columns = ("age", "days", "medicines")
-    guest.answer(at, "protect", chosen=columns, **PROTECT | {"n_records": "1,000"})
+    guest.answer(at, "protect", chosen=columns, **PROTECT | {"n_records": "1000"})
     ends = ((0, 110), (0, 60), (0, 30))
     bounds = {
         f"{end}{n}": str(value)

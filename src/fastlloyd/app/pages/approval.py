@@ -8,9 +8,20 @@ from starlette.responses import Response
 from fastlloyd.app.answers import FieldFault
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import STUDY, elsewhere, form, h, page, text_field
+from fastlloyd.app.frame import BACK, STUDY, elsewhere, form, h, page, text_field
 from fastlloyd.app.pages.plan import answers_name, bill, in_words
-from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.app.site import (
+    Site,
+    answered,
+    beside,
+    go,
+    gone_back,
+    id_of,
+    missing_step,
+    shown_at,
+    step_before,
+    steps,
+)
 from fastlloyd.app.studies import plan_of, title_of
 from fastlloyd.reports import agreement
 from fastlloyd.reports.accounts import outlook
@@ -25,7 +36,14 @@ async def show(site: Site, request: Request) -> Response:
     answers = site.studies.load(name)
     if before := missing_step(answers, "approval", STUDY):
         return go(f"/study/{name}/{before}")
-    return _page(name, answers, answers.get("approval", {}))
+    return _page(name, answers, _shown(answers))
+
+
+def _shown(answers: Answers) -> Given:
+    """Return the texts for the fields when the page is opened."""
+    before = answers.get("approval", {})
+    given = {each: str(before.get(each, "")) for each in ("by", "on", "document")}
+    return shown_at(answers, "approval", given)
 
 
 def _page(
@@ -70,7 +88,7 @@ def _page(
                 class_="soft",
             ),
             label="Go on to the records",
-            back=f"/study/{name}/plan",
+            keeps=True,
         ),
         elsewhere("fastlloyd plan digest plan.toml --page page.txt --dataset NAME"),
         faults=faults,
@@ -85,6 +103,9 @@ async def take(site: Site, request: Request) -> Response:
     if before := missing_step(answers, "approval", STUDY):
         return go(f"/study/{name}/{before}")
     given = {each: form_.text(each) for each in ("by", "on", "document")}
+    if form_.text("go") == BACK:
+        site.studies.save(name, gone_back(answers, "approval", given, _shown(answers)))
+        return go(f"/study/{name}/{step_before('approval', STUDY)}")
     faults = [
         FieldFault(field, f"Write at most {_LONGEST} characters in one line.")
         for field, text in given.items()

@@ -10,26 +10,42 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from fastlloyd.app.answers import FieldFault, faults_in, recipe, request
+from fastlloyd.app.answers import FieldFault, faults_in, recipe, request, unit_of
 from fastlloyd.app.checking import FileCheck, checked_in_a_process
 from fastlloyd.app.drafts import Answers, now, shown_as
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import elsewhere, form, h, page, table, text_field
+from fastlloyd.app.frame import BACK, elsewhere, form, h, page, table, text_field
+from fastlloyd.app.ladder import cautions, mechanism_of
 from fastlloyd.app.looking import check_path
 from fastlloyd.app.pages import start
-from fastlloyd.app.site import Site, answered, beside, door_of, go, id_of, missing_step, steps
+from fastlloyd.app.site import (
+    Site,
+    answered,
+    beside,
+    door_of,
+    go,
+    gone_back,
+    id_of,
+    missing_step,
+    shown_at,
+    step_before,
+    steps,
+)
 from fastlloyd.base.files import check_destination
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.names import listing
+from fastlloyd.base.precision import delta_up
 from fastlloyd.errors import DataError, FastLloydError, OutputError
 from fastlloyd.federation.holder import place
 from fastlloyd.federation.store.noted import DataFiles
+from fastlloyd.jobs.choices import choices_of
 from fastlloyd.jobs.data_files import files_of
 from fastlloyd.jobs.recipe_check import FeatureCounts
-from fastlloyd.mechanisms.persons import Unit, unit
+from fastlloyd.mechanisms.persons import Unit
 from fastlloyd.reports import facts
 from fastlloyd.reports.recipe_facts import of_recipe
 
+_FORM = "confirming"  # id of the form that starts the run
 _LONGEST = 40  # characters of the data's name
 MANY_OUTSIDE = 0.05  # of the values of a column
 
@@ -42,7 +58,16 @@ async def show(site: Site, request_: Request) -> Response:
     answers = site.drafts.load(name)
     if before := missing_step(answers, "confirm"):
         return go(f"/new/{name}/{before}")
-    return await _page(name, answers, _proposed(site, answers))
+    return await _page(name, answers, _shown(site, answers))
+
+
+def _shown(site: Site, answers: Answers) -> dict[str, str]:
+    """Return the texts for the fields when the page is opened. An unchanged folder is
+    proposed anew, because its name has the number of groups.
+    """
+    given = {"out": "", "purpose": answers.get("purpose", "")}
+    given = shown_at(answers, "confirm", given)
+    return given | {"out": given["out"] or _proposed(site, answers)}
 
 
 def _proposed(site: Site, answers: Answers) -> str:
@@ -54,13 +79,13 @@ def _proposed(site: Site, answers: Answers) -> str:
 async def _page(
     name: str,
     answers: Answers,
-    out: str,
+    given: dict[str, str],
     faults: tuple[FieldFault, ...] = (),
     counts: Child = None,
 ) -> Response:
     files = msgspec.convert(answers["files"], DataFiles)
     is_same = await beside(files_of, answers["path"]) == files
-    who, epsilon = _unit_of(answers), f"{answers['epsilon']:g}"
+    who, epsilon = unit_of(answers), f"{answers['epsilon']:g}"
     changed = h(
         "p",
         h("b", "The file has changed since you chose it. "),
@@ -69,32 +94,35 @@ async def _page(
     )
     bill = h(
         "dl",
-        [[h("dt", term), h("dd", said)] for term, said in _bill(answers, who, files)],
+        [[h("dt", term), h("dd", said)] for term, said in await beside(_bill, answers, who, files)],
         class_="bill",
     )
     return page(
-        "Spend it?",
+        "Check and start",
         None if is_same else changed,
         bill,
+        [h("p", said, class_="warn") for said in cautions(answers["k"], answers["epsilon"], who)],
         form(
             f"/new/{name}/confirm",
             h("input", type="hidden", name="shown", value=shown_as(answers)),
+            h("input", type="hidden", name="proposed", value=given.get("proposed", given["out"])),
             text_field(
                 "out",
                 "Folder for the result",
-                out,
+                given["out"],
                 faults,
                 hint="A new folder. Everything in it may be shared, as its privacy page says.",
             ),
             text_field(
                 "purpose",
                 "What is it for?",
-                answers.get("purpose", ""),
+                given["purpose"],
                 faults,
                 hint="A line for your own ledger. It may stay empty.",
             ),
             label=f"Spend epsilon {epsilon} and start",
-            back=f"/new/{name}/privacy",
+            keeps=True,
+            field=_FORM,
         ),
         h("h2", "How the columns are read"),
         h("ul", [h("li", said) for said in facts.said(of_recipe(recipe(answers).features), who)]),
@@ -111,23 +139,29 @@ def _elsewhere(answers: Answers) -> Markup:
     command = f"fastlloyd fit {shlex.quote(answers['path'])} --recipe recipe.toml"
     if answers.get("new_dataset"):
         command += " --new-dataset"
+    if answers.get("new_unit"):
+        command += " --new-unit"
     python = (
         "recipe = fastlloyd.Recipe.load('recipe.toml')\n"
-        f"fastlloyd.MomentLloyd(n_clusters={answers['k']}, recipe=recipe).fit(frame)"
+        f"with fastlloyd.dataset({answers['dataset']!r}{_new(answers)}):\n"
+        f"    fastlloyd.MomentLloyd(n_clusters={answers['k']}, recipe=recipe).fit(frame)"
     )
     return elsewhere(command, python)
 
 
+def _new(answers: Answers) -> str:
+    """Return the arguments of `fastlloyd.dataset` for a new data set or a new unit."""
+    named = {"new": "new_dataset", "new_unit": "new_unit"}
+    return "".join(f", {name}=True" for name, key in named.items() if answers.get(key))
+
+
 def _count_button(name: str) -> Markup:
+    said = "How many cells are empty, unknown or outside the bounds? The counts are exact."
+    label, action = "Count in the file (nothing is spent)", f"/new/{name}/count"
     return h(
-        "form",
-        h(
-            "p",
-            "How many cells are empty, unknown or outside the bounds? The counts are exact.",
-        ),
-        h("button", "Count in the file (nothing is spent)", class_="second"),
-        method="post",
-        action=f"/new/{name}/count",
+        "div",
+        h("p", said),
+        h("p", h("button", label, class_="second", form=_FORM, formaction=action)),
     )
 
 
@@ -170,18 +204,20 @@ async def count(site: Site, request_: Request) -> Response:
     """Count the rows of the file that the recipe drops, and the cells that it changes. The counts
     are exact, and for the owner of the file only.
     """
-    name = id_of(request_)
+    name, form_ = id_of(request_), await Form.of(request_)
     answers = site.drafts.load(name)
     if before := missing_step(answers, "confirm"):
         return go(f"/new/{name}/{before}")
-    out = _proposed(site, answers)
-    found = await beside(checked_in_a_process, request(name, answers, out, None))
-    return await _page(name, answers, out, counts=_counted(found))
+    proposed = _proposed(site, answers)
+    given = _given(form_) | {"out": form_.path("out") or proposed}
+    found = await beside(checked_in_a_process, request(name, answers, proposed, None))
+    return await _page(name, answers, given, counts=_counted(found))
 
 
-def _unit_of(answers: Answers) -> Unit:
-    is_person = answers.get("unit") == "person"
-    return Unit.called(answers["who"]) if is_person else unit(None)
+def _given(form_: Form) -> dict[str, str]:
+    """Return the texts of a form of this page, with the folder that it proposed at first."""
+    texts = {each: form_.text(each) for each in ("purpose", "proposed")}
+    return {"out": form_.path("out")} | texts
 
 
 def _bill(answers: Answers, who: Unit, files: DataFiles) -> list[tuple[str, str]]:
@@ -201,13 +237,7 @@ def _bill(answers: Answers, who: Unit, files: DataFiles) -> list[tuple[str, str]
             "Published with noise",
             f"{answers['k']} centres, and the number of {who.many} near each.",
         ),
-        (
-            "Published as it is",
-            (
-                f"The settings: names of columns, bounds, at most {answers['n_records']:,}"
-                f" {who.many}, epsilon."
-            ),
-        ),
+        ("Published as it is", _published(answers, who)),
         (
             "Not protected",
             (
@@ -219,6 +249,21 @@ def _bill(answers: Answers, who: Unit, files: DataFiles) -> list[tuple[str, str]
     ]
 
 
+def _published(answers: Answers, who: Unit) -> str:
+    """Return a sentence about the settings, which are published without noise."""
+    made = recipe(answers)
+    delta = delta_up(mechanism_of(made, choices_of(made), answers["epsilon"]).delta)
+    is_text = any(each.categories for each in made.features)
+    columns = "names of columns, the words to tell apart" if is_text else "names of columns"
+    expected = answers.get("n_expected")
+    about = "" if expected is None else f" (about {expected:,} expected)"
+    return (
+        f"The settings: {columns}, bounds, weights, what empty cells count as, at most"
+        f" {answers['n_records']:,} {who.many}{about}, epsilon {answers['epsilon']:g}, delta"
+        f" {delta}."
+    )
+
+
 async def take(site: Site, request_: Request) -> Response:
     """Start the run that the page showed. It can be started only once."""
     name, form_ = id_of(request_), await Form.of(request_)
@@ -227,25 +272,36 @@ async def take(site: Site, request_: Request) -> Response:
     answers = site.drafts.load(name)
     if before := missing_step(answers, "confirm"):
         return go(f"/new/{name}/{before}")
+    given = _given(form_)
+    if form_.text("go") == BACK:
+        return _back(site, name, answers, given)
     if not door_of(request_).is_fresh:
         door_of(request_).ask_for_code()
         return start.ask_again(f"/new/{name}/confirm")
-    out, purpose = form_.path("out"), form_.text("purpose")
+    out, purpose = given["out"], given["purpose"]
     if form_.text("shown") != shown_as(answers):
         said = "Another page changed the answers meanwhile. Look again before you start."
-        return await _page(name, answers, out, (FieldFault("", said),))
+        return await _page(name, answers, given, (FieldFault("", said),))
     answers = answers | {"purpose": purpose}
     faults = await beside(_faults, site, name, answers, out)
     if faults:
-        return await _page(name, answers, out, tuple(faults))
+        return await _page(name, answers, given, tuple(faults))
     site.drafts.save(name, answered(answers, "confirm"))
     # its full path: the variable FASTLLOYD_LEDGER may be another one when the run is looked at
     file = request(name, answers, out, str(place(site.ledger)))
     try:
         await beside(site.runs.start, file)
     except (FastLloydError, OSError) as error:
-        return await _page(name, answers, out, (FieldFault("", f"It was not started: {error}."),))
+        return await _page(name, answers, given, (FieldFault("", f"It was not started: {error}."),))
     return go(f"/runs/{name}")
+
+
+def _back(site: Site, name: str, answers: Answers, given: dict[str, str]) -> Response:
+    """Keep what was typed, and lead to the step before."""
+    is_proposed = given["out"] == given["proposed"]
+    typed = {"out": "" if is_proposed else given["out"], "purpose": given["purpose"]}
+    site.drafts.save(name, gone_back(answers, "confirm", typed, {}))
+    return go(f"/new/{name}/{step_before('confirm')}")
 
 
 def _faults(site: Site, name: str, answers: Answers, out: str) -> list[FieldFault]:

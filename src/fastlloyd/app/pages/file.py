@@ -2,30 +2,38 @@
 
 import os
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fastlloyd.app.answers import FieldFault
-from fastlloyd.app.drafts import Answers
+from fastlloyd.app.drafts import TYPED, Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import elsewhere, form, h, page, radio_fields, text_field
+from fastlloyd.app.frame import BACK, elsewhere, form, h, page, radio_fields, text_field
 from fastlloyd.app.looking import FileQuestion, check_path, seen_in_a_process
-from fastlloyd.app.site import Site, answered, beside, go, id_of, steps
+from fastlloyd.app.site import Site, answered, beside, go, gone_back, id_of, shown_at, steps
 from fastlloyd.base.markup import Markup
 from fastlloyd.errors import DataError
 from fastlloyd.records.layout import NO, YES
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".npy", ".npz", ".gz")
 _SHOWN = 200
-_KEPT_FROM_OLDER = ("chosen", "features", "id")
+FORM: Final = "choosing"  # id of the form that has the path of the file
+_OF_OLDER = ("chosen", "features", "id", TYPED)
 
 
 async def show(site: Site, request: Request) -> Response:
     """Return the page of this step, on which the user chooses a file."""
-    answers = site.drafts.load(id_of(request))
-    return await _page(site, request, answers.get("path", ""), answers.get("header", ""))
+    shown = _shown(site.drafts.load(id_of(request)))
+    return await _page(site, request, shown["path"], shown["header"])
+
+
+def _shown(answers: Answers) -> Answers:
+    """Return the texts for the fields of this step."""
+    given = {field: answers.get(field, "") for field in ("path", "header")}
+    return shown_at(answers, "file", given)
 
 
 async def _page(
@@ -44,7 +52,8 @@ async def _page(
         form(
             f"/new/{name}/file",
             *fields(path, header, faults),
-            back="/",
+            keeps=True,
+            field=FORM,
         ),
         await beside(files_in, f"/new/{name}/folder", folder),
         elsewhere(f"fastlloyd recipe new {path or 'FILE'}"),
@@ -80,7 +89,7 @@ def fields(path: str, header: str, faults: tuple[FieldFault, ...]) -> tuple[Mark
 def files_in(action: str, folder: str, endings: tuple[str, ...] = _ENDINGS) -> Markup:
     """Return the content of a folder as a list from which the user chooses a file.
 
-    action : path to which the choice is sent.
+    action : path to which the choice is sent, with the fields of the form `FORM`.
     endings : endings of the names of the files in the list.
     """
     try:
@@ -102,6 +111,8 @@ def files_in(action: str, folder: str, endings: tuple[str, ...] = _ENDINGS) -> M
                 name="folder" if each.is_dir() else "chosen",
                 value=each.path,
                 class_="second",
+                form=FORM,
+                formaction=action,
             ),
         )
         for each in shown[:_SHOWN]
@@ -114,6 +125,8 @@ def files_in(action: str, folder: str, endings: tuple[str, ...] = _ENDINGS) -> M
             name="folder",
             value=str(Path(folder).parent),
             class_="second",
+            form=FORM,
+            formaction=action,
         ),
     )
     more = f"{len(shown) - _SHOWN} more are not shown; type the path." if shown[_SHOWN:] else None
@@ -121,24 +134,25 @@ def files_in(action: str, folder: str, endings: tuple[str, ...] = _ENDINGS) -> M
         "details",
         h("summary", "Look for the file"),
         h("p", folder),
-        h(
-            "form",
-            h("ul", above, buttons, class_="files"),
-            h("p", more) if more else None,
-            method="post",
-            action=action,
-        ),
+        h("ul", above, buttons, class_="files"),
+        h("p", more) if more else None,
         open=True if buttons else None,
     )
 
 
 async def choose(site: Site, request: Request) -> Response:
-    """Handle the choice of a path: list the folder that the user chose, or use the chosen file."""
+    """Handle the choice of a path: list the folder that the user chose, or use the chosen file.
+    What was typed on the page is kept.
+    """
     name, given = id_of(request), await Form.of(request)
+    typed = {"path": given.path("path"), "header": given.text("header")}
     found, fault = picked(given)
+    typed["path"] = found.pop("path", typed["path"])
     if fault is not None:
-        return await _page(site, request, found["path"], "", (fault,))
-    site.drafts.save(name, site.drafts.load(name) | found)
+        return await _page(site, request, typed["path"], typed["header"], (fault,))
+    answers = site.drafts.load(name)
+    answers = gone_back(answers, "file", typed, _shown(answers))
+    site.drafts.save(name, answers | found)
     return go(f"/new/{name}/file#path")
 
 
@@ -160,12 +174,16 @@ async def take(site: Site, request: Request) -> Response:
     """Look at the file, and lead to the next step."""
     name, given = id_of(request), await Form.of(request)
     path, header = given.path("path"), given.text("header")
+    answers = site.drafts.load(name)
+    if given.text("go") == BACK:
+        typed = {"path": path, "header": header}
+        site.drafts.save(name, gone_back(answers, "file", typed, _shown(answers)))
+        return go("/")
     found, faults = await seen(path, header)
     if found is None:
         return await _page(site, request, path, header, faults)
-    answers = site.drafts.load(name)
     if answers.get("path") != path or answers.get("header") != header:
-        answers = {key: value for key, value in answers.items() if key not in _KEPT_FROM_OLDER}
+        answers = {key: value for key, value in answers.items() if key not in _OF_OLDER}
         answers["done"] = []
     site.drafts.save(name, answered(answers | found, "file"))
     return go(f"/new/{name}/protect")

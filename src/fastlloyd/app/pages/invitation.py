@@ -10,11 +10,22 @@ from starlette.responses import Response
 from fastlloyd.app.answers import FieldFault, sentence_of
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import STUDY, elsewhere, form, h, page, text_field
+from fastlloyd.app.frame import BACK, STUDY, elsewhere, form, h, page, text_field
 from fastlloyd.app.looking import check_is_plain_file, check_path
-from fastlloyd.app.pages.file import files_in, picked
+from fastlloyd.app.pages.file import FORM, files_in, picked
 from fastlloyd.app.pages.identity import public_of
-from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.app.site import (
+    Site,
+    answered,
+    beside,
+    go,
+    gone_back,
+    id_of,
+    missing_step,
+    shown_at,
+    step_before,
+    steps,
+)
 from fastlloyd.base.names import listing
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.errors import CHANGED_FILE, DataError, FastLloydError, PlanError
@@ -35,7 +46,14 @@ async def show(site: Site, request: Request) -> Response:
     answers = site.studies.load(name)
     if before := missing_step(answers, "invitation", STUDY):
         return go(f"/study/{name}/{before}")
-    return await _page(site, name, answers, answers.get("plan_path", ""), "")
+    shown = _shown(answers)
+    return await _page(site, name, answers, shown["plan"], shown["digest"])
+
+
+def _shown(answers: Answers) -> dict[str, str]:
+    """Return the texts for the fields when the page is opened."""
+    given = {"plan": answers.get("plan_path", ""), "digest": ""}
+    return shown_at(answers, "invitation", given)
 
 
 async def _page(
@@ -73,7 +91,8 @@ async def _page(
                 hint=f"{DIGITS} letters and digits, in 16 groups of four. Spaces do not matter. The"
                 " app compares all of them with the plan.",
             ),
-            back=f"/study/{name}/identity",
+            keeps=True,
+            field=FORM,
         ),
         await beside(files_in, f"/study/{name}/plan-folder", folder, _ENDINGS),
         elsewhere("fastlloyd plan digest plan.toml\nfastlloyd plan explain plan.toml"),
@@ -89,12 +108,12 @@ async def choose(site: Site, request: Request) -> Response:
     if before := missing_step(answers, "invitation", STUDY):
         return go(f"/study/{name}/{before}")
     found, fault = picked(given)
-    path = found.get("path", "")
+    path, digest = found.get("path") or given.path("plan"), given.text("digest")
     if fault is not None:
-        return await _page(site, name, answers, path, "", (FieldFault("plan", fault.sentence),))
-    if path:
-        return await _page(site, name, answers, path, "")
-    site.studies.save(name, answers | {"plan_folder": found.get("folder", "")})
+        return await _page(site, name, answers, path, digest, (FieldFault("plan", fault.sentence),))
+    answers = gone_back(answers, "invitation", {"plan": path, "digest": digest}, _shown(answers))
+    found = {"plan_folder": found["folder"]} if "folder" in found else {}
+    site.studies.save(name, answers | found)
     return go(f"/study/{name}/invitation#plan")
 
 
@@ -107,6 +126,10 @@ async def take(site: Site, request: Request) -> Response:
     if before := missing_step(answers, "invitation", STUDY):
         return go(f"/study/{name}/{before}")
     path, digest, key = form_.path("plan"), form_.text("digest"), answers["key"]
+    if form_.text("go") == BACK:
+        typed = {"plan": path, "digest": digest}
+        site.studies.save(name, gone_back(answers, "invitation", typed, _shown(answers)))
+        return go(f"/study/{name}/{step_before('invitation', STUDY)}")
 
     async def shown(fault: FieldFault) -> Response:
         return await _page(site, name, answers, path, digest, (fault,))

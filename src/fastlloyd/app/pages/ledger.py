@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastlloyd.app.answers import FieldFault, as_sentence, number
+from fastlloyd.app.answers import FieldFault, as_sentence, no_number, number
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import elsewhere, form, h, page, table, text_field
 from fastlloyd.app.pages.protect import dataset_faults, dataset_fields, is_known
@@ -137,7 +137,7 @@ async def take(site: Site, request: Request) -> Response:
     for field in ("epsilon", "delta"):
         value = number(given[field])
         if value is None or not 0 < value < (1 if field == "delta" else 1e6):
-            faults.append(FieldFault(field, _WRONG[field]))
+            faults.append(FieldFault(field, no_number(given[field], _WRONG[field])))
     if faults:
         return await _page(site, given, tuple(faults))
     fault = await beside(_limit, site, given, is_new=not is_known(name, known))
@@ -150,8 +150,9 @@ def _limit(site: Site, given: dict[str, Any], *, is_new: bool) -> str:
     """Set a limit by running the command `fastlloyd ledger limit`. Return a sentence that says why
     it failed, or "".
     """
-    command = ["ledger", "limit", "--dataset", given["dataset"], "--epsilon", given["epsilon"]]
-    command += ["--delta", given["delta"], *(["--new"] if is_new else [])]
+    command = ["ledger", "limit", "--dataset", given["dataset"], *(["--new"] if is_new else [])]
+    for each in ("epsilon", "delta"):
+        command += [f"--{each}", repr(number(given[each]))]
     command += ["--unit", given["unit"]] if given["unit"] else []
     return site.command(*command)
 

@@ -11,10 +11,21 @@ from starlette.responses import Response
 from fastlloyd.app.answers import FieldFault, as_sentence
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import STUDY, act, elsewhere, form, h, page
+from fastlloyd.app.frame import BACK, STUDY, act, elsewhere, form, h, page
 from fastlloyd.app.pages.identity import public_of
 from fastlloyd.app.pages.protect import dataset_faults, dataset_fields, is_known
-from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.app.site import (
+    Site,
+    answered,
+    beside,
+    go,
+    gone_back,
+    id_of,
+    missing_step,
+    shown_at,
+    step_before,
+    steps,
+)
 from fastlloyd.app.studies import plan_of, refusal_of, title_of
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.precision import delta_up, epsilon_up
@@ -53,8 +64,13 @@ async def show(site: Site, request: Request) -> Response:
     answers = site.studies.load(name)
     if before := missing_step(answers, "plan", STUDY):
         return go(f"/study/{name}/{before}")
+    return await _page(site, name, answers, _shown(answers))
+
+
+def _shown(answers: Answers) -> Answers:
+    """Return the values of the fields when the page is opened."""
     given = {"dataset": answers.get("dataset", ""), "is_new": answers.get("new_dataset", False)}
-    return await _page(site, name, answers, given)
+    return shown_at(answers, "plan", given)
 
 
 async def _page(
@@ -84,7 +100,7 @@ async def _page(
             f"/study/{name}/plan",
             dataset_fields(known, given, faults),
             label="Go on to the approval",
-            back=f"/study/{name}/invitation",
+            keeps=True,
         ),
         act(
             f"/study/{name}/decline",
@@ -283,6 +299,9 @@ async def take(site: Site, request: Request) -> Response:
     if before := missing_step(answers, "plan", STUDY):
         return go(f"/study/{name}/{before}")
     given = {"dataset": form_.text("dataset"), "is_new": bool(form_.text("is_new"))}
+    if form_.text("go") == BACK:
+        site.studies.save(name, gone_back(answers, "plan", given, _shown(answers)))
+        return go(f"/study/{name}/{step_before('plan', STUDY)}")
     known = await beside(lambda: known_datasets(site.history))
     faults = dataset_faults(str(given["dataset"]), known, is_new=bool(given["is_new"]))
     found = {

@@ -7,13 +7,34 @@ import math
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastlloyd.app.answers import FieldFault, faults_in, number, recipe, sentence_of, whole
+from fastlloyd.app.answers import (
+    FieldFault,
+    faults_in,
+    no_number,
+    no_whole,
+    number,
+    recipe,
+    sentence_of,
+    unit_of,
+    whole,
+)
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import elsewhere, fault_at, h, page, table, text_field
-from fastlloyd.app.ladder import EPSILONS, Rung, rungs
-from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
-from fastlloyd.base.markup import Markup
+from fastlloyd.app.frame import BACK, back_button, elsewhere, fault_at, h, page, table, text_field
+from fastlloyd.app.ladder import EPSILONS, Rung, cautions, rungs
+from fastlloyd.app.site import (
+    Site,
+    answered,
+    beside,
+    go,
+    gone_back,
+    id_of,
+    missing_step,
+    shown_at,
+    step_before,
+    steps,
+)
+from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.base.problems import Faults
 from fastlloyd.errors import FastLloydError
@@ -40,10 +61,15 @@ async def show(site: Site, request: Request) -> Response:
     answers = site.drafts.load(name)
     if before := missing_step(answers, "privacy"):
         return go(f"/new/{name}/{before}")
+    return await _page(site, name, answers, _shown(answers))
+
+
+def _shown(answers: Answers) -> dict[str, str]:
+    """Return the texts for the fields when the page is opened."""
     epsilon = f"{answers['epsilon']:g}" if "epsilon" in answers else ""
     other = "" if epsilon in {f"{each:g}" for each in EPSILONS} else epsilon
     given = {"k": str(answers.get("k", "")), "epsilon": epsilon, "other": other}
-    return await _page(site, name, answers, given)
+    return shown_at(answers, "privacy", given)
 
 
 async def _page(
@@ -55,24 +81,27 @@ async def _page(
 ) -> Response:
     faults = [] if faults is None else faults
     k = whole(given["k"])
-    ladder: list[Rung] = []
-    if k is not None and not any(fault.field in ("k", "other") for fault in faults):
-        other = number(given["other"])
+    ladder, other = list[Rung](), number(given["other"])
+    if k is not None and not any(fault.field == "k" for fault in faults):
         try:
             ladder = await beside(_ladder, site, answers | {"k": k}, other)
         except FastLloydError as error:
             faults.append(FieldFault("k", sentence_of(error)))
-    who = answers["who"] if answers.get("unit") == "person" else "record"
-    ladder_fields = _choices(ladder, who, given, faults, answers["dataset"]) if ladder else None
+    unit = unit_of(answers)
+    ladder_fields: Child = _unseen(given)
+    if ladder:
+        ladder_fields = _choices(ladder, unit.one, given, faults, answers["dataset"])
     on = h("button", "Continue", name="go", value="on") if ladder else None
-    back = h("a", "Back", href=f"/new/{name}/bounds", class_="button second")
     return page(
         "How many groups, how much privacy?",
         h(
             "form",
             _groups(given, faults, is_again=bool(ladder)),
             ladder_fields,
-            h("div", on, back, class_="acts"),
+            [h("p", said, class_="warn") for said in cautions(k or 0, other or 0.0, unit)]
+            if ladder
+            else None,
+            h("div", on, back_button(), class_="acts"),
             method="post",
             action=f"/new/{name}/privacy",
             autocomplete="off",
@@ -81,6 +110,13 @@ async def _page(
         faults=faults,
         steps=steps(name, answers, "privacy"),
     )
+
+
+def _unseen(given: dict[str, str]) -> list[Child]:
+    """Return the answers about epsilon as hidden fields, for a page without the table."""
+    return [
+        h("input", type="hidden", name=each, value=given[each]) for each in ("epsilon", "other")
+    ]
 
 
 def _groups(given: dict[str, str], faults: list[FieldFault], *, is_again: bool) -> Markup:
@@ -92,8 +128,9 @@ def _groups(given: dict[str, str], faults: list[FieldFault], *, is_again: bool) 
             "Number of groups",
             given["k"],
             faults,
-            hint="A guess is enough. The result says, at no further cost, whether another number"
-            " fits better. A second run spends again.",
+            hint="The largest number that could be of use to you. The result says, at no further"
+            " cost, whether fewer groups fit better. It cannot say so of more groups, and a second"
+            " run spends again.",
             is_short=True,
             is_number=True,
         ),
@@ -166,6 +203,7 @@ def _another(given: dict[str, str], faults: list[FieldFault]) -> Markup:
         "details",
         h("summary", "Another epsilon"),
         text_field("other", "Another epsilon", given["other"], faults, is_short=True),
+        h("input", type="hidden", name="added", value=_plain(given["other"])),
         h("button", "Add this epsilon to the table", name="go", value="look", class_="second"),
         open=True if given["other"] else None,
     )
@@ -239,13 +277,19 @@ async def take(site: Site, request: Request) -> Response:
     if before := missing_step(answers, "privacy"):
         return go(f"/new/{name}/{before}")
     given = {each: form_.text(each) for each in ("k", "epsilon", "other")}
-    faults, k = list[FieldFault](), whole(given["k"])
-    if k is None or not 1 <= k <= _MOST:
-        faults.append(FieldFault("k", f"Write a whole number of groups, from 1 to {_MOST}."))
-    if given["other"] and (number(given["other"]) or 0) <= 0:
-        faults.append(FieldFault("other", "Write a number above 0, such as 0.7."))
+    if form_.text("go") == BACK:
+        site.drafts.save(name, gone_back(answers, "privacy", given, _shown(answers)))
+        return go(f"/new/{name}/{step_before('privacy')}")
+    faults, k = _faults(given), whole(given["k"])
+    if not faults and form_.text("go") == "on" and _is_new(given, form_.text("added")):
+        given["epsilon"] = given["epsilon"] or _plain(given["other"])
+        said = (
+            f"Epsilon {given['other']} now has a row in the table. Read the row, choose, and"
+            " continue."
+        )
+        faults.append(FieldFault("epsilon", said))
     if faults or form_.text("go") != "on":
-        if k is not None and not faults:
+        if k is not None and not any(fault.field == "k" for fault in faults):
             site.drafts.save(name, answers | {"k": k})
         return await _page(site, name, answers, given, faults)
     epsilon = number(given["epsilon"])
@@ -260,6 +304,35 @@ async def take(site: Site, request: Request) -> Response:
         return await _page(site, name, answers, given, faults)
     site.drafts.save(name, answered(made, "privacy"))
     return go(f"/new/{name}/confirm")
+
+
+def _faults(given: dict[str, str]) -> list[FieldFault]:
+    faults, k, other = list[FieldFault](), whole(given["k"]), number(given["other"])
+    if k is None or not 1 <= k <= _MOST:
+        said = no_whole(given["k"], f"Write a whole number of groups, from 1 to {_MOST}.")
+        faults.append(FieldFault("k", said))
+    if given["other"] and (other is None or other <= 0):
+        said = no_number(given["other"], "Write a number above 0, such as 0.7.")
+        faults.append(FieldFault("other", said))
+    return faults
+
+
+def _is_new(given: dict[str, str], added: str) -> bool:
+    """Return whether the user wrote an epsilon that the table did not have.
+
+    added : epsilon that the table had in addition to its own.
+    """
+    other = _plain(given["other"])
+    known = {added, given["epsilon"], *(f"{each:g}" for each in EPSILONS)}
+    return bool(other) and other not in known
+
+
+def _plain(text: str) -> str:
+    """Return a positive number in the form that the rows of the table have, or "" for another
+    text.
+    """
+    value = number(text)
+    return f"{value:g}" if value is not None and value > 0 else ""
 
 
 def _check(answers: Answers) -> None:

@@ -5,10 +5,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastlloyd.app.answers import FieldFault, chosen, columns, sentence_of, whole
+from fastlloyd.app.answers import FieldFault, chosen, columns, no_whole, sentence_of, whole
 from fastlloyd.app.drafts import Answers
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import (
+    BACK,
     box,
     fault_at,
     form,
@@ -18,7 +19,18 @@ from fastlloyd.app.frame import (
     select_field,
     text_field,
 )
-from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.app.site import (
+    Site,
+    answered,
+    beside,
+    go,
+    gone_back,
+    id_of,
+    missing_step,
+    shown_at,
+    step_before,
+    steps,
+)
 from fastlloyd.base.markup import Markup
 from fastlloyd.base.names import same
 from fastlloyd.errors import BudgetError, FastLloydError
@@ -31,6 +43,7 @@ from fastlloyd.records.recipe_proposal import CellKind, ColumnLook
 RECORD, PERSON = "record", "person"
 _OFFERED = (CellKind.NUMBER, CellKind.LIMIT, CellKind.DATE, CellKind.TEXT)
 _MOST = 10**12
+_NUMBERS = ("n_records", "n_expected")
 
 
 async def show(site: Site, request: Request) -> Response:
@@ -39,25 +52,25 @@ async def show(site: Site, request: Request) -> Response:
     answers = site.drafts.load(name)
     if before := missing_step(answers, "protect"):
         return go(f"/new/{name}/{before}")
-    return await _page(site, name, answers, _given(answers))
+    return await _page(site, name, answers, _shown(answers))
 
 
-def _given(answers: Answers) -> dict[str, Any]:
-    """Return the values of the fields that a draft gives."""
-    n_records = answers.get("n_records")
+def _shown(answers: Answers) -> dict[str, Any]:
+    """Return the values of the fields when the page is opened."""
+    numbers = {each: answers.get(each) for each in _NUMBERS}
     ids = [each.name for each in columns(answers) if each.kind is CellKind.ID]
     used = [each.name for each in chosen(answers)]
-    numbers = [each.name for each in columns(answers) if each.kind in _OFFERED[:2]]
-    return {
+    of_numbers = [each.name for each in columns(answers) if each.kind in _OFFERED[:2]]
+    given = {
         "unit": answers.get("unit", ""),
         "id": answers.get("id") or (ids[0] if ids else ""),
         "who": answers.get("who", ""),
-        "n_records": "" if n_records is None else f"{n_records:,}",
-        "chosen": used or numbers,
+        "chosen": used or of_numbers,
         "dataset": answers.get("dataset", ""),
         "is_new": answers.get("new_dataset", False),
         "is_new_unit": answers.get("new_unit", False),
-    }
+    } | {each: "" if n is None else str(n) for each, n in numbers.items()}
+    return shown_at(answers, "protect", given)
 
 
 async def _page(
@@ -80,21 +93,36 @@ async def _page(
             _unit(every, given, faults),
             h(
                 "fieldset",
-                h("legend", "At most how many are there?"),
+                h("legend", "How many are there?"),
+                h(
+                    "span",
+                    "Records, or persons if persons are protected. Write what you know without"
+                    " counting: both numbers are published with the result.",
+                    class_="hint",
+                ),
                 text_field(
                     "n_records",
-                    "Records, or persons if persons are protected",
+                    "At most",
                     given["n_records"],
                     faults,
-                    hint="A round number that you know without counting and that is surely not"
-                    " exceeded, such as 5,000. It is published with the result.",
+                    hint="A round number that is surely not exceeded. Digits only, such as 5000.",
+                    is_short=True,
+                    is_number=True,
+                ),
+                text_field(
+                    "n_expected",
+                    "About (it may stay empty)",
+                    given["n_expected"],
+                    faults,
+                    hint="A number that you expect, such as 3000. Rounds and forecasts are planned"
+                    " for it. Without it they are planned for the largest number.",
                     is_short=True,
                     is_number=True,
                 ),
             ),
             _columns(every, given["chosen"], faults),
             dataset_fields(known, given, faults),
-            back=f"/new/{name}/file",
+            keeps=True,
         ),
         faults=faults,
         steps=steps(name, answers, "protect"),
@@ -143,8 +171,9 @@ def _unit(every: list[ColumnLook], given: dict[str, Any], faults: tuple[FieldFau
             " epsilon for this unit separately.",
             is_ticked=given["is_new_unit"],
         )
-        if given["is_new_unit"] or any(fault.field == "who" for fault in faults)
+        if given["is_new_unit"] or any(fault.field in ("who", "is_new_unit") for fault in faults)
         else None,
+        fault_at("is_new_unit", faults),
     )
 
 
@@ -214,10 +243,13 @@ async def take(site: Site, request: Request) -> Response:
     name, form_ = id_of(request), await Form.of(request)
     answers = site.drafts.load(name)
     given: dict[str, Any] = {
-        each: form_.text(each) for each in ("unit", "id", "who", "n_records", "dataset")
+        each: form_.text(each) for each in ("unit", "id", "who", *_NUMBERS, "dataset")
     }
     given |= {"chosen": form_.texts("chosen")}
     given |= {each: bool(form_.text(each)) for each in ("is_new", "is_new_unit")}
+    if form_.text("go") == BACK:
+        site.drafts.save(name, gone_back(answers, "protect", given, _shown(answers)))
+        return go(f"/new/{name}/{step_before('protect')}")
     history = await beside(lambda: site.history)
     known = known_datasets(history)
     faults = (*_faults(answers, given, known), *_unit_faults(given, history))
@@ -228,7 +260,7 @@ async def take(site: Site, request: Request) -> Response:
         "unit": given["unit"],
         "id": given["id"] if is_person else "",
         "who": given["who"] if is_person else "",
-        "n_records": whole(given["n_records"]),
+        **{each: whole(given[each]) for each in _NUMBERS},
         "chosen": given["chosen"],
         "dataset": given["dataset"],
         "new_dataset": not is_known(given["dataset"], known),
@@ -254,14 +286,34 @@ def _faults(answers: Answers, given: dict[str, Any], known: list[str]) -> list[F
             faults.append(
                 FieldFault("chosen", f"{given['id']} says whose row it is; do not tick it.")
             )
-        faults += _refused("who", lambda: Persons.called(given["who"]))
-    cap = whole(given["n_records"])
-    if cap is None or not 1 <= cap <= _MOST:
-        faults.append(FieldFault("n_records", "Write a whole number, such as 5,000."))
+        faults += (
+            _refused("who", lambda: Persons.called(given["who"]))
+            if given["who"]
+            else [FieldFault("who", "Write what one person is called, one word, such as patient.")]
+        )
+    faults += _number_faults(given)
     offered = {each.name for each in columns(answers) if each.kind in _OFFERED}
     if not given["chosen"] or not offered.issuperset(given["chosen"]):
         faults.append(FieldFault("chosen", "Tick one column at least."))
     return faults + dataset_faults(given["dataset"], known, is_new=given["is_new"])
+
+
+def _number_faults(given: dict[str, Any]) -> list[FieldFault]:
+    """Return the faults of the largest and of the expected number."""
+    faults = list[FieldFault]()
+    cap, expected = (whole(given[each]) for each in _NUMBERS)
+    if cap is None or not 1 <= cap <= _MOST:
+        said = no_whole(given["n_records"], "Write a number in digits only, such as 2500.")
+        faults.append(FieldFault("n_records", said))
+    if not given["n_expected"]:
+        return faults
+    if expected is None or expected < 1:
+        said = no_whole(given["n_expected"], "Write a number in digits only, such as 1500.")
+        faults.append(FieldFault("n_expected", said))
+    elif cap is not None and expected > cap:
+        said = f"Write at most {cap}, the largest number that you gave."
+        faults.append(FieldFault("n_expected", said))
+    return faults
 
 
 def dataset_faults(name: str, known: list[str], *, is_new: bool) -> list[FieldFault]:
@@ -285,16 +337,24 @@ def dataset_faults(name: str, known: list[str], *, is_new: bool) -> list[FieldFa
 
 def _unit_faults(given: dict[str, Any], history: History) -> list[FieldFault]:
     """Return a fault if earlier runs on the data set protected persons of another unit."""
-    if given["unit"] != PERSON or given["is_new_unit"] or not given["who"]:
+    is_person = given["unit"] == PERSON
+    if given["is_new_unit"] or not (given["who"] if is_person else given["unit"] == RECORD):
         return []
     try:
-        check_known_unit(given["dataset"], given["who"], "", history)
+        check_known_unit(given["dataset"], given["who"] if is_person else "", "", history)
     except BudgetError:
+        if is_person:
+            said = (
+                f"Earlier runs on {given['dataset']} protected something other than one"
+                f" {given['who']}. Write the word that those runs used, or tick the box."
+            )
+            return [FieldFault("who", said)]
         said = (
-            f"Earlier runs on {given['dataset']} protected something other than one"
-            f" {given['who']}. Write the word that those runs used, or tick the box."
+            f"Your ledger counts {given['dataset']} for persons with all their rows. It can give no"
+            " total for them after a run that protects single rows. Say that a row is one of"
+            " several, or tick the box."
         )
-        return [FieldFault("who", said)]
+        return [FieldFault("is_new_unit", said)]
     return []
 
 

@@ -14,14 +14,25 @@ from fastlloyd.app.answers import FieldFault, as_sentence, sentence_of
 from fastlloyd.app.drafts import Answers, now, shown_as
 from fastlloyd.app.errands import OVER
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import STUDY, act, elsewhere, form, h, page, table, text_field
+from fastlloyd.app.frame import BACK, STUDY, act, elsewhere, form, h, page, table, text_field
 from fastlloyd.app.pages import start
 from fastlloyd.app.pages.confirm import MANY_OUTSIDE, folder_faults
 from fastlloyd.app.pages.identity import public_of
 from fastlloyd.app.pages.plan import bill
 from fastlloyd.app.pages.study_records import here_of
 from fastlloyd.app.run_state import RunState
-from fastlloyd.app.site import Site, beside, door_of, go, id_of, missing_step, steps
+from fastlloyd.app.site import (
+    Site,
+    beside,
+    door_of,
+    go,
+    gone_back,
+    id_of,
+    missing_step,
+    shown_at,
+    step_before,
+    steps,
+)
 from fastlloyd.app.studies import plan_of, title_of
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.names import listing
@@ -57,7 +68,8 @@ async def show(site: Site, request: Request) -> Response:
     if (begun := await beside(_begun, site, answers)) is not None:
         return go(f"/runs/{begun}")
     faults = (FieldFault("", errand.fault),) if errand is not None and errand.fault else ()
-    return await _page(site, name, answers, _proposed(site, answers), faults)
+    typed = shown_at(answers, "rehearsal", {"out": ""})
+    return await _page(site, name, answers, typed["out"] or _proposed(site, answers), faults)
 
 
 def _proposed(site: Site, answers: Answers) -> str:
@@ -213,7 +225,7 @@ def _start(name: str, answers: Answers, out: str, faults: tuple[FieldFault, ...]
             h("input", type="hidden", name="shown", value=shown_as(answers)),
             text_field("out", "Folder for the result", out, faults, hint="A new folder."),
             label=f"Reserve epsilon {epsilon} and take part",
-            back=f"/study/{name}/records",
+            keeps=True,
         ),
     )
 
@@ -291,10 +303,13 @@ async def take(site: Site, request: Request) -> Response:
         return go(f"/study/{name}/{before}")
     if (begun := await beside(_begun, site, answers)) is not None:
         return go(f"/runs/{begun}")
+    out = form_.path("out")
+    if form_.text("go") == BACK:
+        site.studies.save(name, gone_back(answers, "rehearsal", {"out": out}, {}))
+        return go(f"/study/{name}/{step_before('rehearsal', STUDY)}")
     if not door_of(request).is_fresh:
         door_of(request).ask_for_code()
         return start.ask_again(f"/study/{name}/rehearsal")
-    out = form_.path("out")
     errand = site.errands.of(name)
     found = None if errand is None else errand.found
     if found is None or not found["shown"] == form_.text("shown") == shown_as(answers):

@@ -43,6 +43,7 @@ _KEPT: Final = (
     "id",
     "who",
     "n_records",
+    "n_expected",
     "chosen",
     "dataset",
     "features",

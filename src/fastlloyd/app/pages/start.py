@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastlloyd.app.children import RunLook
-from fastlloyd.app.drafts import Answers
+from fastlloyd.app.drafts import TYPED, Answers
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import GROUPS, STUDY, act, form, h, page, table
 from fastlloyd.app.run_state import RunState
@@ -47,7 +47,7 @@ _WAYS = (
         "/example",
         (
             "The app writes a small table of patients who do not exist, to practise on. One row is"
-            " one patient, and there are at most 1,000. Bounds that fit are age 0 to 110, days 0 to"
+            " one patient, and there are at most 1000. Bounds that fit are age 0 to 110, days 0 to"
             " 60 and medicines 0 to 30. Call the data set practice: your ledger counts its runs,"
             " too."
         ),
@@ -77,7 +77,7 @@ async def show(site: Site, request: Request) -> Response:
             h("td", _removal(f"/new/{name}/remove")),
         )
         for name, draft in site.drafts.recent()[:SHOWN]
-        if draft.get("done") and not site.runs.is_begun(name)
+        if (draft.get("done") or draft.get(TYPED)) and not site.runs.is_begun(name)
         for step in (missing_step(draft, "confirm") or "confirm",)
     ]
     return page(

@@ -9,12 +9,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastlloyd.app.answers import FieldFault, columns
-from fastlloyd.app.drafts import Answers
+from fastlloyd.app.drafts import TYPED, Answers
 from fastlloyd.app.empty_words import given_words, split_words, words_field
 from fastlloyd.app.forms import Form
-from fastlloyd.app.frame import STUDY, elsewhere, fault_at, form, h, page, select_field
-from fastlloyd.app.pages.file import fields, files_in, picked, seen
-from fastlloyd.app.site import Site, answered, beside, go, id_of, missing_step, steps
+from fastlloyd.app.frame import BACK, STUDY, elsewhere, fault_at, form, h, page, select_field
+from fastlloyd.app.pages.file import FORM, fields, files_in, picked, seen
+from fastlloyd.app.site import (
+    Site,
+    answered,
+    beside,
+    go,
+    gone_back,
+    id_of,
+    missing_step,
+    step_before,
+    steps,
+)
 from fastlloyd.app.studies import plan_of
 from fastlloyd.base.markup import Markup
 from fastlloyd.base.names import listing
@@ -43,7 +53,19 @@ async def show(site: Site, request: Request) -> Response:
     answers = site.studies.load(name)
     if before := missing_step(answers, "records", STUDY):
         return go(f"/study/{name}/{before}")
-    return await _page(site, name, answers, answers)
+    return await _page(site, name, answers, _shown(answers))
+
+
+def _shown(answers: Answers) -> Answers:
+    """Return the values of the fields when the page is opened. Other answers are among them."""
+    typed: Answers = answers.get(TYPED, {}).get("records", {})
+    return answers | typed
+
+
+def _left(answers: Answers, typed: Answers) -> Answers:
+    """Return the answers with what was typed on this page."""
+    shown = _shown(answers)
+    return gone_back(answers, "records", typed, {each: shown.get(each) for each in typed})
 
 
 async def _page(
@@ -61,7 +83,8 @@ async def _page(
             f"/study/{name}/records",
             *fields(path, header, faults),
             label="Look at the file",
-            back=f"/study/{name}/approval",
+            keeps=True,
+            field=FORM,
         ),
         await beside(files_in, f"/study/{name}/folder", folder),
     ]
@@ -141,7 +164,7 @@ def _columns(
         if answers.get("layout")
         else None,
         label="Go on to the rehearsal",
-        back=f"/study/{name}/approval",
+        keeps=True,
     )
 
 
@@ -169,11 +192,13 @@ async def choose(site: Site, request: Request) -> Response:
     name, given = id_of(request), await Form.of(request)
     answers = site.studies.load(name)
     found, fault = picked(given)
+    typed = {"path": given.path("path"), "header": given.text("header")}
+    typed["path"] = found.get("path", typed["path"])
     if fault is not None:
-        return await _page(site, name, answers, answers | found, (fault,))
+        return await _page(site, name, answers, answers | typed, (fault,))
     if "path" in found:
         answers = {key: value for key, value in answers.items() if key not in _OF_FILE}
-    site.studies.save(name, answers | found)
+    site.studies.save(name, _left(answers, typed) | found)
     return go(f"/study/{name}/records#path")
 
 
@@ -184,6 +209,9 @@ async def take(site: Site, request: Request) -> Response:
     if before := missing_step(answers, "records", STUDY):
         return go(f"/study/{name}/{before}")
     path, header = given.path("path"), given.text("header")
+    if given.text("go") == BACK:
+        site.studies.save(name, _left(answers, {"path": path, "header": header}))
+        return go(f"/study/{name}/{step_before('records', STUDY)}")
     found, faults = await seen(path, header)
     if found is None:
         answers = {key: value for key, value in answers.items() if key not in _OF_FILE}
@@ -192,7 +220,7 @@ async def take(site: Site, request: Request) -> Response:
         answers = {
             key: value for key, value in answers.items() if key not in ("names", "id", "words")
         }
-    site.studies.save(name, answers | found)
+    site.studies.save(name, answers | found | {TYPED: {}})
     return go(f"/study/{name}/records")
 
 
@@ -211,6 +239,32 @@ async def take_columns(site: Site, request: Request) -> Response:
         each.key: given.text(f"column{at}") if has_recipe else each.key
         for at, each in enumerate(wanted)
     }
+    faults = _column_faults(wanted, names, every, has_recipe=has_recipe)
+    given_id = given.text("id") if plan.mechanism.persons is not None else ""
+    if plan.mechanism.persons is not None and given_id not in every:
+        faults.append(FieldFault("id", "Choose the column that says whose row it is."))
+    elif given_id and given_id in names.values():
+        faults.append(FieldFault("id", f"{given_id} is used for a feature, too."))
+    found = {"names": names, "id": given_id, "words": given_words(given)}
+    if given.text("go") == BACK:
+        site.studies.save(name, _left(answers, found))
+        return go(f"/study/{name}/{step_before('records', STUDY)}")
+    if faults:
+        return await _page(site, name, answers, answers | found, tuple(faults))
+    if (errand := site.errands.of(name)) is not None and errand.fault:
+        site.errands.forget(name)  # it was about other answers
+    site.studies.save(name, answered(answers | found, "records", STUDY))
+    return go(f"/study/{name}/rehearsal")
+
+
+def _column_faults(
+    wanted: list[_Wanted], names: dict[str, str], every: list[str], *, has_recipe: bool
+) -> list[FieldFault]:
+    """Return the faults of the choice of columns.
+
+    names : chosen column of each feature.
+    every : columns of the file.
+    """
     faults = list[FieldFault]()
     for at, each in enumerate(wanted):
         if has_recipe and names[each.key] not in every:
@@ -225,18 +279,7 @@ async def take_columns(site: Site, request: Request) -> Response:
             " file, or ask for a plan with a recipe."
         )
         faults.append(FieldFault("columns", said))
-    given_id = given.text("id") if plan.mechanism.persons is not None else ""
-    if plan.mechanism.persons is not None and given_id not in every:
-        faults.append(FieldFault("id", "Choose the column that says whose row it is."))
-    elif given_id and given_id in names.values():
-        faults.append(FieldFault("id", f"{given_id} is used for a feature, too."))
-    found = {"names": names, "id": given_id, "words": given_words(given)}
-    if faults:
-        return await _page(site, name, answers, answers | found, tuple(faults))
-    if (errand := site.errands.of(name)) is not None and errand.fault:
-        site.errands.forget(name)  # it was about other answers
-    site.studies.save(name, answered(answers | found, "records", STUDY))
-    return go(f"/study/{name}/rehearsal")
+    return faults
 
 
 def here_of(answers: Answers) -> Here:
