@@ -114,7 +114,7 @@ def test_show_lists_runs_spending_limit_and_what_is_left(
         f" it is {other}." in shown
     )
     assert (
-        "no limit was set before the first run, so the sum is valid only if no result influenced"
+        "no limit was set before the first run, so the sum holds only if the number of runs"
         in shown
     )
     one = account(read(store)[0].history, "patients")

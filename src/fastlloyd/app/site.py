@@ -5,7 +5,7 @@ import os
 import subprocess  # nosec B404 - runs this very program
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from fastlloyd.app.checking import FileCheck
 from fastlloyd.app.children import ChildRuns
 from fastlloyd.app.door import Door
 from fastlloyd.app.drafts import TYPED, Answers, Drafts
@@ -40,6 +41,7 @@ class Site:
     ledger : file of the ledger, or None for the default.
     results : folder in which new results are proposed.
     errands : work that pages wait for.
+    counts : exact counts of the files of runs, by the id of the run. They are on no disk.
     """
 
     drafts: Drafts
@@ -48,6 +50,7 @@ class Site:
     ledger: Path | None
     results: Path
     errands: Errands
+    counts: dict[str, FileCheck] = field(default_factory=dict, repr=False)
 
     @property
     def history(self) -> History:

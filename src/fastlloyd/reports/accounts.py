@@ -119,8 +119,8 @@ def _left(one: Account, delta: float | None) -> list[str]:
 def condition(proviso: Proviso) -> str:
     """Return a sentence with the condition under which a total is valid."""
     return (
-        f"{proviso.value}, so the sum is valid only if no result influenced the number or the"
-        " epsilon of later runs."
+        f"{proviso.value}, so the sum holds only if the number of runs, and the epsilon of"
+        " each, were planned before a result was seen."
     )
 
 

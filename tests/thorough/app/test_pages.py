@@ -15,7 +15,10 @@ pytest.importorskip("starlette", reason="needs the extra app")
 from app_pages import Guest, Page
 from app_process import write_patients
 from clone import ROOT
+from fastlloyd.app.answers import request
+from fastlloyd.app.children import RunLook
 from fastlloyd.app.door import IDLE_SECONDS
+from fastlloyd.app.run_state import RunState
 from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
@@ -349,6 +352,29 @@ def test_the_owner_sees_exact_counts_once_and_they_are_kept_nowhere(guest: Guest
     kept = b"".join(each.read_bytes() for each in guest.site.drafts.folder.iterdir())
     assert b"300 rows" not in kept
     assert b"outside" not in kept
+
+
+def test_the_owner_of_a_result_hears_of_clipped_values_and_no_file_does(guest: Guest) -> None:
+    at = chosen(guest)
+    guest.answer(at, "protect", chosen=COLUMNS, **PROTECT)
+    guest.answer(at, "bounds", **BOUNDS | {"upper0": "50"})
+    page = guest.answer(at, "privacy", k="2", epsilon="2", go="on")
+    name = at.rpartition("/")[2]
+    file = request(name, guest.site.drafts.load(name), shown(page)["out"], None)
+    Path(file.out).mkdir()
+    look = RunLook(RunState.DONE, file)
+    guest.site.runs._ended[name] = look
+    before = {each: each.stat() for each in guest.site.results.rglob("*")}
+    page = guest.get(f"/runs/{name}")
+    share = page.text.partition("% of the values of age")[0].rpartition(">")[2]
+    assert 40 < float(share) < 80
+    assert "of the values of bmi" not in page.text
+    assert page.headers["cache-control"] == "no-store"
+    assert {each: each.stat() for each in guest.site.results.rglob("*")}.keys() == before.keys()
+    (guest.site.results / "patients.csv").unlink()
+    assert "% of the values of age" in guest.get(f"/runs/{name}").text
+    guest.site.counts.clear()
+    assert "were not counted" in guest.get(f"/runs/{name}").text
 
 
 def test_names_of_columns_and_files_cannot_become_markup(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ from fastlloyd.reports.recipe_facts import of_recipe
 
 _FORM = "confirming"  # id of the form that starts the run
 _LONGEST = 40  # characters of the data's name
-MANY_OUTSIDE = 0.05  # of the values of a column
+MANY_OUTSIDE = 0.02  # of the values of a column, as on the command line
 
 
 async def show(site: Site, request_: Request) -> Response:

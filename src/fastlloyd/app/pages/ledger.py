@@ -173,15 +173,18 @@ def _read(site: Site) -> tuple[list[Account], list[tuple[int, int]]]:
 
 def _row(one: Account) -> Markup:
     limit, left = finite(one.limit), one.left
-    spent = rounded_up(one.epsilon) if math.isfinite(one.epsilon) else "no bound"
     at = f" at delta {delta_up(one.delta)}" if one.runs else ""
+    spent = f"epsilon {rounded_up(one.epsilon)}{at}"
+    if not math.isfinite(one.epsilon):
+        of_rows = one.asked.unit is not None and one.spent.n_unknown
+        spent = "no bound: a run protected single rows only" if of_rows else f"no bound{at}"
     open_ = f" ({one.n_open} open)" if one.n_open else ""
     return h(
         "tr",
         h("th", one.dataset, scope="row"),
         h("td", f"one {one.asked.unit or 'record'}", data_name="counted for"),
         h("td", f"{one.n_runs}{open_}", data_name="runs"),
-        h("td", f"epsilon {spent}{at}", data_name="spent"),
+        h("td", spent, data_name="spent"),
         h("td", epsilon_up(limit.epsilon) if limit else "none", data_name="limit"),
         h("td", "no limit" if left is None else down(left), data_name="left for one more run"),
     )

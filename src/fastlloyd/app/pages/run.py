@@ -13,11 +13,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from fastlloyd.app.answers import FieldFault, as_sentence
+from fastlloyd.app.checking import checked_in_a_process
 from fastlloyd.app.children import RunLook
 from fastlloyd.app.forms import Form
 from fastlloyd.app.frame import act, elsewhere, form, h, page, text_field
 from fastlloyd.app.looking import check_path
 from fastlloyd.app.pages import start, study_run
+from fastlloyd.app.pages.confirm import MANY_OUTSIDE
 from fastlloyd.app.pages.rehearsal import again_of, questions_of
 from fastlloyd.app.run_state import RunState
 from fastlloyd.app.site import Site, beside, door_of, go, id_of
@@ -26,11 +28,13 @@ from fastlloyd.app.watching import answer, followed
 from fastlloyd.base.markup import Child, Markup
 from fastlloyd.errors import DataError, StateError
 from fastlloyd.federation.plan.quorum import TrustMode
+from fastlloyd.jobs.fit_file import FitFile
 from fastlloyd.jobs.join_file import JoinFile
 from fastlloyd.records.recipe.recipe import Recipe
 from fastlloyd.reports.run_result import FILES, NAMES, PAGE
 
 _LABEL_SECONDS: Final = 600
+_COUNT_SECONDS: Final = 20.0  # a page waits for it
 _KEPT: Final = (
     "path",
     "header",
@@ -185,6 +189,8 @@ async def _done(
         )
         if look.study is None
         else h("p", "A further run of the study needs a renewed plan, and spends more."),
+        h("h2", "For you only"),
+        await beside(_outside, site, name, look),
         *_labelling(name, look, faults, target),
         elsewhere(
             shlex.join(
@@ -196,6 +202,32 @@ async def _done(
     )
 
 
+def _outside(site: Site, name: str, look: RunLook) -> list[Markup]:
+    """Return a warning for each feature of a fit with many values outside the bounds. The exact
+    shares are counted anew, shown on this page, and stored nowhere.
+    """
+    if not isinstance(look.file, FitFile):
+        return []  # the rehearsal said so
+    if name not in site.counts:
+        site.counts[name] = checked_in_a_process(look.file, _COUNT_SECONDS)
+    found = site.counts[name].counts
+    if found is None:
+        said = "The values outside the bounds were not counted: the file changed, or is too large."
+        return [h("p", said, class_="soft")]
+    return [
+        h(
+            "p",
+            f"{each.outside / found.n_rows:.1%} of the values of {key} lie outside the bounds and"
+            " count as the bound. Centres and intervals are those of the clipped values. For a"
+            " further run, state wider bounds if you know them without the file. This share is"
+            " exact: tell it to no one.",
+            class_="warn",
+        )
+        for key, each in found.features.items()
+        if each.outside > MANY_OUTSIDE * found.n_rows
+    ]
+
+
 def _labelling(
     name: str, look: RunLook, faults: tuple[FieldFault, ...], target: str | None
 ) -> list[Markup]:
@@ -203,7 +235,6 @@ def _labelling(
     records = Path(look.file.records)
     beside_it = records.with_name(f"{records.name.partition('.')[0]}-groups-NOT-PRIVATE.csv")
     return [
-        h("h2", "For you only"),
         h(
             "p",
             "Which group is each of my records in? The answer is exact and NOT private: keep it"
