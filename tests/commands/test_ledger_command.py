@@ -478,7 +478,7 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     assert said["holds_whatever_runs_were_chosen_by"] == {"epsilon": 3.0, "delta": 1e-3}
     assert said["holds_if_runs_were_not_chosen_from_results"] is None
     assert run([*limit, "4"]) == 0
-    raised = "its limit was raised or lifted after a run, so the sum is valid only if"
+    raised = "its limit was raised or lifted after a run, so the sum holds only if"
     assert raised in capsys.readouterr().out
     assert raised in shown(path, capsys)
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
