@@ -2,7 +2,9 @@
 decides nothing else.
 """
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -275,45 +277,62 @@ def test_in_a_step_that_has_no_answers_to_count_the_transports_word_does_nothing
     assert server.awaited == awaited[server.state]
 
 
-@given(
-    steps=st.lists(
-        st.one_of(
-            st.tuples(st.sampled_from(["upload", "away", "back"]), st.sampled_from("01234")),
-            st.just(("deadline", "")),
-            st.just(("restart", "")),
-        ),
-        max_size=60,
+DIGITS = st.sampled_from("01234")
+UPLOADS = st.permutations("01234").flatmap(
+    lambda digits: st.sampled_from([2, 3, 4, 5]).map(
+        lambda n: [("upload", digit) for digit in digits[:n]]
     )
 )
-def test_whatever_the_transport_says_no_round_is_closed_early_but_over_those_that_were_late_and_are_away(
-    steps: list[tuple[str, str]],
-) -> None:
+EVENTS = st.one_of(
+    st.tuples(st.sampled_from(["away", "back"]), DIGITS),
+    st.sampled_from([("deadline", ""), ("restart", "")]),
+).map(lambda event: [event])
+LEFT_OUT = DIGITS.map(
+    lambda one: [
+        *(("upload", digit) for digit in "01234" if digit != one),
+        ("deadline", ""),
+        ("away", one),
+    ]
+)
+STEPS = st.lists(UPLOADS | EVENTS | LEFT_OUT, min_size=10, max_size=24).map(
+    lambda parts: list(chain(*parts))
+)
+
+
+def test_whatever_the_transport_says_no_round_is_closed_early_but_over_those_that_were_late_and_are_away() -> (
+    None
+):
     """Against the rule in words: who missed a round and is away is not waited for, and enough must
     have answered.
     """
-    run, late, gone = Rounds(), set[str](), set[str]()
-    for step, digit in steps:
-        if not run.is_in(ServerState.AGGREGATING):
-            break
-        n_closed, n_deadlines = len(run.included), run.n_deadlines
-        match step:
-            case "away":
-                gone.add(digit)
-            case "back":
-                gone.discard(digit)
-            case "restart":
-                gone.clear()
-        getattr(run, step)(*([digit] if digit else []))
-        if run.is_in(ServerState.ABORTED):
-            assert step == "deadline"
-        elif len(run.included) > n_closed:
-            included = run.included[-1]
-            assert len(included) >= PLAN.quorum(5).needed
-            if run.n_deadlines == n_deadlines:
-                assert set("01234").difference(included) <= late & gone
-            late |= set("01234").difference(included)
-        elif (
-            run.is_in(ServerState.AGGREGATING)
-            and len(uploads_of(run.server)) >= PLAN.quorum(5).needed
-        ):
-            assert {name[1:] for name in run.server.awaited} - (late & gone)
+    met = Counter[str]()
+
+    @given(steps=STEPS)
+    def check(steps: list[tuple[str, str]]) -> None:
+        run, late, gone = Rounds(), set[str](), set[str]()
+        for step, digit in steps:
+            if not run.is_in(ServerState.AGGREGATING):
+                break
+            n_closed, n_deadlines = len(run.included), run.n_deadlines
+            changed = {"away": gone | {digit}, "back": gone - {digit}, "restart": set[str]()}
+            gone = changed.get(step, gone)
+            getattr(run, step)(*([digit] if digit else []))
+            if run.is_in(ServerState.ABORTED):
+                assert step == "deadline"
+            elif len(run.included) > n_closed:
+                included = run.included[-1]
+                assert len(included) >= PLAN.quorum(5).needed
+                left_out = set("01234").difference(included)
+                if run.n_deadlines == n_deadlines:
+                    assert left_out <= late & gone
+                    met["early" if left_out else "complete"] += 1
+                late |= left_out
+            elif (
+                run.is_in(ServerState.AGGREGATING)
+                and len(uploads_of(run.server)) >= PLAN.quorum(5).needed
+            ):
+                assert {name[1:] for name in run.server.awaited} - (late & gone)
+                met["awaited"] += 1
+
+    check()
+    assert min(met[each] for each in ("early", "complete", "awaited")) > 0, met
