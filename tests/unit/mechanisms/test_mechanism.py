@@ -216,14 +216,28 @@ def test_every_design_that_is_not_refused_gives_its_guarantee_exactly(
 def test_a_budget_too_small_for_the_sampler_is_refused_at_the_design_and_never_by_an_accident_of_rounding(
     algorithm: Algorithm, epsilon: float
 ) -> None:
-    try:
-        m = design(algorithm, d=1, q=25, epsilon=epsilon, delta=1e-15, n_records=10)
-    except OverflowRisk as refusal:
-        # either way
-        assert re.search(r"above 2\^44; use fewer fraction_bits or a larger epsilon", str(refusal))  # noqa: PT017
-    else:
-        assert max(r.sum_scale for r in m.rounds) <= MAX_SCALE
-        m.draw_noise(m.rounds[0], SeededNoise(0))
+    with pytest.raises(OverflowRisk, match=r"above 2\^44"):
+        design(algorithm, d=1, q=25, epsilon=epsilon, delta=1e-15, n_records=10)
+
+
+@PRIVATE
+def test_the_smallest_budget_that_is_accepted_has_the_largest_noise_that_can_be_drawn(
+    algorithm: Algorithm,
+) -> None:
+    def designed(epsilon: float) -> LloydMechanism:
+        return design(algorithm, d=1, q=25, epsilon=epsilon, delta=1e-15, n_records=10)
+
+    refused, accepted = 1e-9, 1.0
+    while accepted > 1.001 * refused:
+        between = math.sqrt(refused * accepted)
+        try:
+            designed(between)
+            accepted = between
+        except OverflowRisk:
+            refused = between
+    m = designed(accepted)
+    assert MAX_SCALE / 1.01 < max(r.sum_scale for r in m.rounds) <= MAX_SCALE
+    m.draw_noise(m.rounds[0], SeededNoise(0))
 
 
 def test_noise_scales_are_those_worked_out_by_hand() -> None:
