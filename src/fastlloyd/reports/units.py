@@ -77,9 +77,11 @@ class Units:
         """
         return _brief(number, _first_digit(error))
 
-    def span(self, number: float, error: float) -> tuple[str, str]:
-        """Return both ends of the interval of two standard errors, rounded outwards, for people."""
-        ends = number - SIDES * error, number + SIDES * error
+    def span(self, ends: tuple[float, float], _number: float, error: float) -> tuple[str, str]:
+        """Return both ends of the interval of a centre, rounded outwards, for people.
+
+        ends : ends, in the units in which the feature is clustered.
+        """
         return _outwards(ends, _first_digit(error))
 
     def size(self, difference: float) -> float:
@@ -158,10 +160,10 @@ class LogUnits(Units):
         """Return the typical value, rounded at the first digit of its error."""
         return _brief(self.value(number), _first_digit(self._width(number, error)))
 
-    def span(self, number: float, error: float) -> tuple[str, str]:
-        """Return both ends of the interval of two standard errors, rounded outwards."""
-        ends = self.value(number - SIDES * error), self.value(number + SIDES * error)
-        return _outwards(ends, _first_digit(self._width(number, error)))
+    def span(self, ends: tuple[float, float], number: float, error: float) -> tuple[str, str]:
+        """Return both ends of the interval of a centre, rounded outwards."""
+        low, high = map(self.value, ends)
+        return _outwards((low, high), _first_digit(self._width(number, error)))
 
     def size(self, difference: float) -> float:
         """Return the factor between two values of the column whose logarithms differ by
@@ -222,10 +224,9 @@ class DayUnits(Units):
         """Return the date of a number of days."""
         return self.text(number)
 
-    def span(self, number: float, error: float) -> tuple[str, str]:
-        """Return the first and the last date of the interval of two standard errors."""
-        first, last = math.floor(number - SIDES * error), math.ceil(number + SIDES * error)
-        return self.text(first), self.text(last)
+    def span(self, ends: tuple[float, float], _number: float, _error: float) -> tuple[str, str]:
+        """Return the first and the last date of the interval of a centre."""
+        return self.text(math.floor(ends[0])), self.text(math.ceil(ends[1]))
 
     def bar(self, half: float) -> str:
         """Return an error bar (half of an interval) in days."""

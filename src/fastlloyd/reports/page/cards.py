@@ -5,8 +5,10 @@ from typing import Final
 
 from fastlloyd.base.markup import Child, Markup, element
 from fastlloyd.base.precision import brief_count
+from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.reports.page.drawing import Axis, size_bar, strip
-from fastlloyd.reports.page.view import EXACT_COUNTS, View
+from fastlloyd.reports.page.view import EXACT_COUNTS, LISTED, View
 from fastlloyd.reports.page.words import breakable
 from fastlloyd.reports.telling import readings
 from fastlloyd.reports.units import SIDES
@@ -77,6 +79,7 @@ def _card(view: View, axes: list[Axis], cluster: int) -> Markup:
         size_bar(view, cluster),
         element("p", _between(view, cluster), class_="small soft between"),
         tells(view, cluster),
+        _cut_off(view, cluster),
         element(
             "table",
             element("tbody", [_row(view, axes[j], cluster, j) for j in shown]),
@@ -112,7 +115,8 @@ def _span(view: View, cluster: int, feature: int) -> Child:
         return view.said("not_settled")
     if not error > 0:
         return None
-    low, high = view.units[feature].span(float(view.centroids[cluster, feature]), error)
+    number, ends = float(view.centroids[cluster, feature]), view.ends(cluster, feature)
+    low, high = view.units[feature].span(ends, number, error)
     return view.said("span", low=low, high=high)
 
 
@@ -130,7 +134,20 @@ def _between(view: View, cluster: int) -> Child:
     if error < EXACT_COUNTS:
         return None
     low, high = max(0.0, count - SIDES * error), max(0.0, count + SIDES * error)
-    return view.said("size_between", low=f"{low:,.0f}", high=f"{high:,.0f}")
+    is_gaussian = view.mechanism.noise is Noise.GAUSSIAN
+    name = "size_between_mostly" if is_gaussian else "size_between"
+    return view.said(name, low=f"{low:,.0f}", high=f"{high:,.0f}")
+
+
+def _cut_off(view: View, cluster: int) -> Child:
+    """Return a sentence about the features whose bounds may have cut off values of a group."""
+    features = view.at_bounds(cluster)
+    if not features or not view.has_noise:
+        return None
+    names = [Fact.of("feature", feature=view.labels[j]) for j in features[:LISTED]]
+    if len(features) > LISTED:
+        names.append(Fact.of("more_features", n=len(features) - LISTED))
+    return element("p", view.said("at_bounds", features=names), class_="small")
 
 
 def tells(view: View, cluster: int, n_sentences: int | None = None) -> Markup:

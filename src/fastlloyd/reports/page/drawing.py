@@ -101,17 +101,17 @@ def bars(view: View, axis: Axis, cluster: int, feature: int, y: str) -> list[Mar
     if not error > 0:
         return []
     reach = max(float(view.profile.reaches[cluster, feature]), SIDES * error)
-    widths = [("thin", reach)] if view.compares else []
+    thin = [("thin", (value - reach, value + reach))] if view.compares else []
     return [
         element(
             "line",
-            x1=_at(axis, value - half),
-            x2=_at(axis, value + half),
+            x1=_at(axis, ends[0]),
+            x2=_at(axis, ends[1]),
             y1=y,
             y2=y,
             class_=name,
         )
-        for name, half in [*widths, ("bar", SIDES * error)]
+        for name, ends in [*thin, ("bar", view.ends(cluster, feature))]
     ]
 
 

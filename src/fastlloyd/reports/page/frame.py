@@ -111,6 +111,11 @@ def _lead(view: View) -> list[Markup]:
 
 def _notes(view: View) -> list[Markup]:
     facts = [Fact.of("lead_other_run"), *suggestions(view.stored.split)]
+    if (split := view.stored.split) is not None:
+        if split.clearest is None:
+            facts.append(Fact.of("lead_no_split"))
+        elif split.clearest != view.n_clusters:
+            facts.append(Fact.of("lead_coarse_split", n=split.clearest, n_clusters=view.n_clusters))
     if view.names:
         facts.append(Fact.of("lead_given_names"))
     return [view.run.words(fact) for fact in facts]

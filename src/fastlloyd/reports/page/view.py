@@ -22,7 +22,7 @@ from fastlloyd.reports.run_result import NAMES
 from fastlloyd.reports.stored_files import StoredFiles
 from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.telling import groups_rows, not_settled, side
-from fastlloyd.reports.units import Units, units_of
+from fastlloyd.reports.units import SIDES, Units, units_of
 
 LISTED = 4  # features in one sentence
 EXACT_COUNTS = 0.5  # a smaller standard error of a count hides nothing
@@ -154,6 +154,38 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def error(self, cluster: int, feature: int) -> float:
         """Return the standard error of a coordinate, or NaN if it is not known."""
         return float(self.errors[cluster, feature]) if self.settled[cluster] else math.nan
+
+    def ends(self, cluster: int, feature: int) -> tuple[float, float]:
+        """Return the ends of the interval of two standard errors to either side of a coordinate.
+
+        The centre of records within the bounds is within the bounds. If the algorithm keeps its
+        centroids there, too, the interval ends at the bounds and loses no coverage.
+        """
+        number, half = float(self.centroids[cluster, feature]), SIDES * self.error(cluster, feature)
+        low, high = number - half, number + half
+        domain = self.mechanism.domain
+        if self.mechanism.may_leave_bounds:
+            return low, high
+        return max(low, domain.lower[feature]), min(high, domain.upper[feature])
+
+    def at_bounds(self, cluster: int) -> list[int]:
+        """Return the features of a settled group whose centre is within its error of a bound.
+        Columns of categories, and of texts with numbers, have no values beyond their bounds.
+        """
+        domain = self.mechanism.domain
+        of_texts = {
+            column.name
+            for feature in domain.recipe or ()
+            if feature.categories or feature.values
+            for column in columns_of((feature,))
+        }
+        found = list[int]()
+        for j, name in enumerate(self.features):
+            number, half = float(self.centroids[cluster, j]), SIDES * self.error(cluster, j)
+            is_near = number - half <= domain.lower[j] or number + half >= domain.upper[j]
+            if name not in of_texts and half > 0 and is_near:
+                found.append(j)
+        return found
 
     def value(self, cluster: int, feature: int) -> str:
         """Return a coordinate of a centroid, in the units of its column."""

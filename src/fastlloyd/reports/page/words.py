@@ -18,7 +18,7 @@ _CLASSES: Final = {
     }.items()
     for name in names
 }
-_BREAKS: Final = re.compile(r"(?<=[_./-])(?=\w)(?!_)")
+_BREAKS: Final = re.compile(r"(?<=[_./-])(?=\w)(?!_)|(?<=\w)(?==\w)")
 
 
 def marked(fact: Fact, unit: Unit) -> Markup:

@@ -20,7 +20,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Client, Masks, TrustMode
 from fastlloyd.federation.plan.study import Study
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.suggestion import Split
 from fastlloyd.mechanisms.uncertainty import Status
@@ -135,6 +135,56 @@ def test_the_page_says_of_splits_what_the_screen_says(
     assert all(each in text for each in words)
     assert bool(words) == (said is not None)
     assert ("no clear groups" in text) == (split == Split())
+
+
+def test_the_page_says_what_follows_from_a_coarse_split_and_from_none() -> None:
+    def text(split: Split) -> str:
+        found = msgspec.structs.replace(random_result(3, 3), split=split)
+        return " ".join(Seen(page(found)).text.split())
+
+    coarse, none = "settled groups may be parts of the 2", "parts of one cloud"
+    assert (coarse in text(Split(clearest=2)), none in text(Split(clearest=2))) == (True, False)
+    assert (coarse in text(Split()), none in text(Split())) == (False, True)
+    assert "may be parts" not in text(Split(clearest=3))
+
+
+def test_a_range_ends_at_the_bounds_that_hold_every_centre() -> None:
+    values = np.array([[0.5, 50.0], [60.0, 99.9]])
+    seen = Seen(page(result_of(values)))
+    assert "97 to 100" in seen.text
+    assert "-2 to 3" not in seen.text
+    free = Seen(page(result_of(values, algorithm=GLLOYD)))  # its centres may lie outside
+    assert "-2 to 3" in free.text
+    assert "97 to 102" in free.text
+
+
+def test_the_page_says_which_centres_the_bounds_may_have_cut_off() -> None:
+    text = " ".join(Seen(page(result_of(np.array([[0.5, 50.0], [60.0, 98.5]])))).text.split())
+    assert "at a bound of x0. Values" in text
+    assert "at a bound of x1. Values" in text
+    values = np.array([[3.0, 50.0], [60.0, 96.0]])
+    assert "at a bound of" not in Seen(page(result_of(values))).text
+    moving = result_of(np.array([[0.5, 50.0], [60.0, 99.0]]), status=Status.MOVING)
+    assert "at a bound of" not in Seen(page(moving)).text
+    features = [Feature(key="ward", categories=("a", "b"), other="none")]
+    domain = Domain.of_recipe(features, scaling=Scaling.PER_FEATURE)
+    shares = result_of(np.array([[0.0, 1.0], [1.0, 0.0]]), errors=0.01, domain=domain)
+    text = Seen(page(shares)).text
+    assert "at a bound of" not in text
+    assert "-0.0" not in text
+    assert "1.02" not in text
+
+
+def test_sizes_say_how_often_they_hold_if_the_noise_is_gaussian() -> None:
+    often = "(19 of 20 times)"
+    assert Seen(page(random_result(3, 3))).text.count(often) == 3
+    pure = random_result(3, 3, algorithm=SULLOYD, delta=0.0)
+    assert often not in Seen(page(pure)).text
+
+
+def test_a_name_may_break_before_an_equals_sign() -> None:
+    html = page(result_of(APART, features=["Geschlecht=m", "b", "c"]))
+    assert "Geschlecht<wbr>=m" in html
 
 
 def test_the_page_says_how_a_recipe_reads_its_columns() -> None:
