@@ -12,6 +12,7 @@ import tomli_w
 
 from command_line import Command, refused, strict
 from fastlloyd.cli import app
+from fastlloyd.errors import Problems
 from fastlloyd.jobs.source import FileSource
 from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.records import Table
@@ -283,6 +284,53 @@ def test_three_sites_that_write_in_three_ways_have_the_records_of_the_one_table(
     assert min(map(len, parts)) > 100
     together = [record for part in parts for record in part]
     assert sorted(together) == sorted(records("hospital.csv", RECIPE))
+
+
+@pytest.mark.parametrize(
+    ("local", "words"),
+    [
+        ('missing_wrds = ["-"]', ("own.toml: here: ", "did you mean 'missing_words'?")),
+        ('decimal = "."', ('--decimal is stated as "."', 'here.decimal = ","')),
+        ('[here.names]\nbmi = "bmi"', ("did you mean 'BMI'?", "in the table [here]")),
+    ],
+)
+def test_a_fault_of_the_local_part_is_named_in_its_own_words(
+    fastlloyd: Command, here: Path, local: str, words: tuple[str, ...]
+) -> None:
+    (here / "rows.csv").write_text("age;BMI\n30;21,5\n40;22,5\n")
+    features = {key: {"bounds": [0, 99]} for key in ("age", "bmi" if "names" in local else "BMI")}
+    recipe = {"features": features, "privacy": {"n_records": 9}, "clustering": {"n_clusters": 2}}
+    (here / "own.toml").write_text(f'{tomli_w.dumps(recipe)}[here]\nseparator = ";"\n{local}\n')
+    if "wrds" in local:
+        (here / "own.toml").write_text(f"[here]\n{local}\n")
+        with pytest.raises(Problems) as faults:
+            Recipe.load_here("own.toml")
+        assert all(word in str(faults.value) for word in words)
+        return
+    refused(fastlloyd("recipe", "check", "own.toml", "rows.csv"), *words)
+
+
+@pytest.mark.usefixtures("table")
+def test_the_local_part_for_a_plan_names_columns_that_it_finds_and_leaves_the_others_blank(
+    fastlloyd: Command, here: Path
+) -> None:
+    clients = ("--client", "north:900", "--client", "east:900")
+    numbers = ("--n-records", "2700", "--max-clients-per-person", "1")
+    made = fastlloyd("plan", "new", "--simulation", "--recipe", RECIPE, *numbers, *clients)
+    assert made.code == 0, made.err
+    agreed = Recipe.load(RECIPE).features
+    for file, name in (("north.csv", "north"), ("east.tsv", "east"), ("south.csv", "south")):
+        ran = fastlloyd("recipe", "here", "plan.toml", file, "--out", "own.toml", "--force")
+        assert ran.code == 0, ran.err
+        expected, found = Recipe.load_here(EXAMPLES / f"{name}.toml"), Recipe.load_here("own.toml")
+        assert found.unit_column == expected.unit_column
+        assert (found.layout.decimal or ".") == (expected.layout.decimal or ".")
+        for each in agreed:
+            assert found.column(each.key) in {expected.column(each.key), "COLUMN"}
+        text = (here / "own.toml").read_text()
+        assert ("Replace each COLUMN" in ran.out) == ("COLUMN" in text)
+        refused(fastlloyd("recipe", "here", "plan.toml", file, "--out", "own.toml"), "own.toml")
+        Recipe.load_here("own.toml", agreed)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,10 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
 
     cutoff : necessary similarity. 1 accepts only the same name, and 0 accepts any.
     """
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+    names = list(known)
+    same_letters = [each for each in names if cutoff < 1 and each.casefold() == name.casefold()]
+    near = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
+    return next(iter([*same_letters, *near]), None)
 
 
 def refuse_repeated(names: Sequence[str], where: str) -> None:

@@ -64,8 +64,11 @@ def run(arguments: Sequence[str]) -> int:
         )
         sys.stdout.flush()
     except Problems as problems:
+        from fastlloyd.records.recipe.checks import UNUSABLE_RECIPE
+
         for error in problems.errors:
-            _say(REFUSED, f"Error: {_sentence(FastLloydError(as_options(str(error))))}")
+            said = str(error) if error.code == UNUSABLE_RECIPE else as_options(str(error))
+            _say(REFUSED, f"Error: {_sentence(FastLloydError(said))}")
         return REFUSED
     except (FastLloydError, UsageError) as error:
         sentence = _sentence(error)  # empty where a command without arguments has shown its help

@@ -104,13 +104,16 @@ def is_index(name: str) -> bool:
     return not name or bool(_PANDAS_INDEX.fullmatch(name))
 
 
+_HERE = ". Correct the name (in a recipe: the name of your column in the table [here])"
+
+
 def place(names: Sequence[str], name: str, source: str) -> int:
     """Return the position of the column `name` among all `names`, from 0. Raises DataError if there
     is no such column.
     """
     if not name or name not in names:
         known = [other for other in names if other]
-        those = f"{nearest_name(name, known)}; the columns are {listing(known)}"
+        those = f"{nearest_name(name, known)}; the columns are {listing(known)}{_HERE}"
         raise DataError(
             f"{source}: there is no column {name!r}{_ONE_NAME if _holds_several(known) else those}"
         )

@@ -39,7 +39,8 @@ _HEADER_HINT = "; if the first line names the columns, pass --header yes"
 CHOOSE = "choose numeric columns with --columns"
 EMPTY = (
     "if the cell stands for a missing value, clear it or name its text with --missing-words (in a"
-    " recipe: here.missing_words), and pass --missing drop to leave out such records"
+    " recipe: here.missing_words). Without a recipe, also pass --missing drop to leave out such"
+    " records"
 )
 # cells held as text at a time: Python's text takes many times the memory of the numbers
 BLOCK_CELLS = 1 << 16
@@ -307,6 +308,12 @@ class DelimitedFile(Reader):
         if self._notation.is_missing(cell):
             return "" if self._missing is Missing.DROP else NOT_THERE
         if not self._notation.is_number(cell):
+            decimal = self._layout.decimal
+            if decimal == "." and _COMMAS.fullmatch(cell.strip()):
+                return (
+                    'not a number; --decimal is stated as ".", but the cell has a comma: if commas'
+                    ' are decimal marks, pass --decimal "," (in a recipe: here.decimal = ",")'
+                )
             return f"not a number; {_remedy(cell, self._way_out)}"
         (number,) = self._notation.in_python([cell])
         return "" if math.isfinite(float(number)) else NOT_FINITE

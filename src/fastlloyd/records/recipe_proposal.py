@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from fastlloyd.records.pieces import STREAMS, opener
 from fastlloyd.records.reader import Missing
 from fastlloyd.records.reading import open_records
 from fastlloyd.records.recipe.dates import reader_of
+from fastlloyd.records.recipe.feature import Feature
 from fastlloyd.records.recipe.ways import TextFormat
 from fastlloyd.records.text_cells import TextCells
 
@@ -72,6 +73,26 @@ class Look(NamedTuple):
     layout: Layout | None
     doubts: list[str]
     columns: list[ColumnLook]
+
+
+def own_names(
+    agreed: Sequence[Feature], chosen: Mapping[str, str], columns: Sequence[ColumnLook]
+) -> dict[str, dict[str, str]]:
+    """Return the tables `names` and `dates` of the local part of a recipe, without what needs no
+    entry.
+
+    agreed : features of the plan.
+    chosen : name of the column of each feature, by the feature's key.
+    columns : columns of the file.
+    """
+    forms = {each.name: each.form for each in columns}
+    dates = {
+        each.key: form
+        for each in agreed
+        if each.date is not None and (form := forms.get(chosen[each.key])) and form != each.date
+    }
+    names = {each.key: chosen[each.key] for each in agreed if chosen[each.key] != each.key}
+    return {"names": names, "dates": dates}
 
 
 def look_at(path: str, header: str | None = None) -> Look:

@@ -5,15 +5,18 @@ It contains no value of a cell, and cannot be used before the blanks are filled 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import tomli_w
 
+from fastlloyd.base.names import listing
 from fastlloyd.records.layout import Layout
-from fastlloyd.records.recipe_proposal import CellKind, ColumnLook, Look
+from fastlloyd.records.recipe.feature import Feature
+from fastlloyd.records.recipe_proposal import CellKind, ColumnLook, Look, own_names
 
 TEMPLATE_HEADING = "# Recipe of fastlloyd"  # how every recipe file begins
+BLANK = "COLUMN"
 _ABOUT = f"""{TEMPLATE_HEADING}: from the columns of a table to features.
 # Everything except the table [here] is public.
 #
@@ -72,6 +75,29 @@ def here_text(look: Look, ids: str | None) -> str:
     if any(column.has_words for column in look.columns):
         lines.append('# missing_words = ["WORD"]    # such as ["n/a", "none"]\n')
     return "".join(["[here]\n", *doubts, *lines])
+
+
+def own_text(look: Look, agreed: Sequence[Feature], *, of_persons: bool) -> str:
+    """Return the local part of a recipe for one organisation's file, with the blank COLUMN for each
+    column that was not found.
+
+    look : facts from the first rows of the file.
+    agreed : features of the plan. A column is found by its feature's key or label, in any case.
+    of_persons : whether the plan protects persons, so that rows have ids.
+    """
+    by_name = {each.name.casefold(): each.name for each in look.columns}
+    chosen = {
+        each.key: by_name.get(each.key.casefold())
+        or by_name.get((each.label or "").casefold())
+        or BLANK
+        for each in agreed
+    }
+    found = (each.name for each in look.columns if each.kind is CellKind.ID)
+    ids = next(found, BLANK) if of_persons else None
+    tables = {key: table for key, table in own_names(agreed, chosen, look.columns).items() if table}
+    text = f"{TEMPLATE_HEADING}, local part: it stays with you.\n{here_text(look, ids)}"
+    names = listing([each.name for each in look.columns])
+    return f"{text}\n# columns: {names}\n{tomli_w.dumps({'here': tables})}" if tables else text
 
 
 def _line(name: str, value: object) -> str:

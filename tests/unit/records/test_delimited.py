@@ -437,7 +437,7 @@ def test_a_table_with_decimal_commas_throughout_is_read_as_such(folder: Path) ->
 def test_a_long_list_of_columns_is_cut_short(folder: Path) -> None:
     path = write(folder, ",".join(f"x{i}y" for i in range(784)) + "\n")
     sentence = refusal(lambda: read_csv(path, ["label"]))
-    assert sentence.endswith("'x19y' and 764 more")
+    assert "'x19y' and 764 more. Correct the name" in sentence
 
 
 def test_what_is_no_readable_file_is_refused_by_name(folder: Path) -> None:

@@ -31,6 +31,7 @@ from fastlloyd.base.names import listing
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.records.layout import Layout
 from fastlloyd.records.recipe.here import Here
+from fastlloyd.records.recipe_proposal import own_names
 from fastlloyd.reports.units import units_of
 
 _UNCHOSEN = ("", "choose ...")
@@ -294,12 +295,6 @@ def here_of(answers: Answers) -> Here:
     agreed = plan.mechanism.domain.recipe
     if agreed is None:
         return Here(unit_column=answers.get("id") or None, **stated)
-    names = {key: column for key, column in answers["names"].items() if key != column}
-    forms = {each.name: each.form for each in columns(answers)}
-    dates = {
-        each.key: form_
-        for each in agreed
-        if each.date is not None and (form_ := forms.get(answers["names"][each.key]))
-        if form_ != each.date
-    }
-    return Here(names=names, dates=dates, unit_column=answers.get("id") or None, **stated)
+    tables = own_names(agreed, answers["names"], columns(answers))
+    ids = answers.get("id") or None
+    return Here(names=tables["names"], dates=tables["dates"], unit_column=ids, **stated)

@@ -1,5 +1,5 @@
-"""Commands `fastlloyd recipe new`, `check`, `explain` and `from`. A recipe is a file that says how
-columns become features.
+"""Commands `fastlloyd recipe new`, `here`, `check`, `explain` and `from`. A recipe is a file that
+says how columns become features.
 """
 
 import sys
@@ -22,6 +22,10 @@ ResultPath = Annotated[
     Path,
     typer.Argument(help="Folder of a result of fit, simulate or join.", metavar="RESULT"),
 ]
+PlanPath = Annotated[
+    Path, typer.Argument(help="Plan that was agreed.", metavar="PLAN", show_default=False)
+]
+OwnPart = Annotated[Path, in_output("--out", help="File to make.", metavar="FILE")]
 NewRecipe = Annotated[Path, in_output("--out", help="File to make.", metavar="FILE")]
 Printed = Annotated[
     Path | None, in_output("--out", help="File to make. Default: the screen.", metavar="FILE")
@@ -65,6 +69,26 @@ def new(
     recipe = ask(look)
     write_file(out, recipe.to_toml())
     typer.echo(f"Written to {out}. See what it does: fastlloyd recipe check {out} {data}")
+
+
+def here(plan: PlanPath, data: Data, out: OwnPart = Path("own.toml"), force: Force = False) -> None:
+    """Write the local part of the recipe of PLAN, for the columns of DATA: the file of one
+    organisation for `join --recipe`.
+
+    Columns and layout are guessed from the first 100 rows. No value of a record is written.
+    """
+    from fastlloyd.cli.settings import read_plan
+    from fastlloyd.records.recipe_proposal import look_at
+    from fastlloyd.records.recipe_text import BLANK, TEMPLATE_HEADING, own_text
+
+    check_file(out, heading=TEMPLATE_HEADING, force=force)
+    m, look = read_plan(plan).mechanism, look_at(data)
+    text = own_text(look, m.domain.recipe or (), of_persons=m.persons is not None)
+    write_file(out, text)
+    blanks = f" Replace each {BLANK} by the name in your file." if f'"{BLANK}"' in text else ""
+    typer.echo(
+        f"Written to {out}.{blanks} Look at it, then rehearse: join --recipe {out} --dry-run"
+    )
 
 
 def check(recipe: RecipePath, data: Data) -> None:
@@ -143,4 +167,4 @@ def _write(recipe: "Recipe", out: Path | None) -> None:
         typer.echo(f"Written to {out}.")
 
 
-GROUP = {"new": new, "check": check, "explain": explain, "from": from_result}
+GROUP = {"new": new, "here": here, "check": check, "explain": explain, "from": from_result}

@@ -113,7 +113,10 @@ class Recipe:
                 )
             return recipe.here
         keys = None if agreed is None else frozenset(each.key for each in agreed)
-        _check(_local_faults(tables, keys))
+        _check(
+            type(fault)(f"{source}: {fault}", code=fault.code, field=fault.field)
+            for fault in _local_faults(tables, keys)
+        )
         return msgspec.convert(dict(tables["here"]), Here)
 
     @classmethod
