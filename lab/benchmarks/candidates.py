@@ -17,10 +17,10 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.compiling import is_compiled
 from fastlloyd.clustering.eight_bits import EightBits, is_exact
 
-SHAPES = [(256, 64), (1000, 64), (256, 128), (500, 784), (1000, 784)]
+SHAPES = [(256, 64), (1000, 64), (256, 128), (500, 784), (1000, 784), (4000, 784)]
 COUNTS = (0, 1, 7, 8, 13, 14, 60)  # of records with many candidates in a block
 ROWS = 512  # of a block
-REPETITIONS = 401
+REPETITIONS = 201
 B = 1 << 14  # largest coordinate of a record
 
 
