@@ -191,11 +191,6 @@ class ClusteringChoices(GuaranteeChoices):
     loss_share: float | Fraction | None = None
 
     @property
-    def finds_bounds(self) -> bool:
-        """Return whether bounds are to be found from noisy answers."""
-        return self.value_range is not None
-
-    @property
     def stated(self) -> dict[str, StatedBounds | None]:
         """Stated bounds and range, by the name of the setting."""
         return {"bounds": self.bounds, "value_range": self.value_range}

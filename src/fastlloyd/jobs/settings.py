@@ -4,7 +4,7 @@ records if a choice says so.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import choose
@@ -46,7 +46,6 @@ from fastlloyd.records.recipe.together import columns_of
 S = TypeVar("S", bound=Source)
 
 
-LEAKS: Final = "taken-from-data"
 BOUNDS_LEAK = (
     "bounds were taken from the data: the result reveals the smallest and largest value of every"
     " column, and the guarantee does not hold; state bounds from public knowledge"
