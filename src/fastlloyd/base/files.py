@@ -15,12 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from fastlloyd.base.places import whose
-from fastlloyd.base.texts import MARK, decoded
 from fastlloyd.errors import OPEN_TO_OTHERS, IdentityError, OutputError
 
+MARK: Final = b"\xef\xbb\xbf"
+"""Byte order mark (BOM), which some editors put before UTF-8."""
+
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 OWNER_ONLY = 0o600
 OTHERS = 0o077  # whatever the group and everyone else may do
 
@@ -131,6 +134,25 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
         return decoded(content, path, "pass a private identity, such as clinic-a.identity.toml")
     except ValueError as error:
         raise IdentityError(str(error)) from None
+
+
+def decoded(data: bytes, source: object, otherwise: str) -> str:
+    """Return the text of a UTF-8 file, without a byte order mark.
+
+    source : name of the file, for error messages.
+    otherwise : sentence that says what to do with a file that is not text.
+
+    Raises ValueError if the data are not UTF-8.
+    """
+    if data.startswith(_UTF_16) or b"\0" in data[:64]:
+        raise ValueError(
+            f"{source} is saved as UTF-16, as Windows PowerShell does; use the original file, or"
+            " save this file as UTF-8"
+        )
+    try:
+        return data.removeprefix(MARK).decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{source} is not a text file; {otherwise}") from None
 
 
 def read_start(path: Path, max_bytes: int) -> bytes:

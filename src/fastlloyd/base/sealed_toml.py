@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import tomli_w
 
-from fastlloyd.base.files import read_start, unreadable
-from fastlloyd.base.texts import changed_on_its_way, decoded
+from fastlloyd.base.files import decoded, read_start, unreadable
 from fastlloyd.errors import (
     CHANGED_FILE,
     OTHER_VERSION,
@@ -30,6 +29,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 MAX_BYTES = 8 << 20  # no plan is larger; refused before it is parsed
 # nor has one a longer line; the parser's time is quadratic in the length of a key
 MAX_LINE = 1 << 14
+_AS_ATTACHMENT = "have the file sent as an attachment, in a ZIP file if need be"
+# a line of TOML as fastlloyd writes it: nothing, a comment, a table, a field, an item of a list
+_LINE = re.compile(r"\s*(?:|[#\[\]{}].*|[A-Za-z0-9_\".-]+\s*=(?!3D).*|[\"'0-9+-].*|true,|false,)")
 # no exponents: 1e99999999 is a number of a hundred megabytes
 FRACTION = re.compile(r"-?[0-9]{1,80}(/[0-9]{1,80})?")
 
@@ -180,6 +182,32 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
             " file of fastlloyd; get the original, or make a new one",
             code=WRONG_FILE,
         ) from None
+
+
+def changed_on_its_way(text: str, source: object) -> str:
+    """Return a sentence that says how a mail program changed a text that is no longer TOML.
+
+    The sentence is "" if the text shows no such change. It quotes no part of the text.
+    """
+    lines = text.splitlines()
+    if any(line.startswith(">") for line in lines):
+        how = "its lines begin with >, as in an answer to a mail"
+    elif re.search(r"(?i)<html|<body|&quot;|\{\\rtf", text):
+        how = "it is a formatted page, not plain text"
+    elif "=3D" in text:
+        how = "it contains codes such as =3D, which some mail programs put in (quoted-printable)"
+    elif re.search("[\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb]", text):
+        how = "its quotation marks were exchanged for curly ones"
+    elif any(_is_broken(line) for line in lines):
+        how = "a line was broken in two"
+    else:
+        return ""
+    return f"{source} was changed by a mail program or an editor ({how}); {_AS_ATTACHMENT}"
+
+
+def _is_broken(line: str) -> bool:
+    marks = len(re.findall(r'(?<!\\)"', line))
+    return _LINE.fullmatch(line) is None or (marks % 2 == 1 and not line.startswith("#"))
 
 
 def _encode(value: object) -> str:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import typer
 from rich.console import Console
 
+from fastlloyd.base.files import decoded
 from fastlloyd.base.places import whose
-from fastlloyd.base.texts import decoded
 from fastlloyd.cli.live_words import details
 from fastlloyd.cli.settings import read_plan
 from fastlloyd.errors import IdentityError, StateError

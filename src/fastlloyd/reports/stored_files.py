@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from fastlloyd.base.files import decoded
 from fastlloyd.base.places import whose
 from fastlloyd.base.sealed_toml import text_of
-from fastlloyd.base.texts import decoded
 from fastlloyd.errors import UNREADABLE_FILE, DataError, PlanError
 from fastlloyd.reports.run_result import COMPARISON, FILES, PAGE, PICTURE, PRIVACY
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from command_line import Command
-from fastlloyd.base.sealed_toml import load_text
-from fastlloyd.base.texts import MARK, changed_on_its_way
+from fastlloyd.base.files import MARK
+from fastlloyd.base.sealed_toml import changed_on_its_way, load_text
 from fastlloyd.cli.network import given_passphrase
 from fastlloyd.cli.settings import read_plan
 from fastlloyd.errors import FastLloydError, IdentityError, PlanError

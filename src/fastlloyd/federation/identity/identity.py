@@ -22,8 +22,7 @@ import msgspec
 from fastlloyd.base.files import read_private, write_private
 from fastlloyd.base.names import NAME, NAME_RULE
 from fastlloyd.base.randomness import length_prefixed
-from fastlloyd.base.sealed_toml import from_toml, load_text, to_toml
-from fastlloyd.base.texts import changed_on_its_way
+from fastlloyd.base.sealed_toml import changed_on_its_way, from_toml, load_text, to_toml
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError
 from fastlloyd.federation.identity.certificates import make_certificate, parse_certificate
 from fastlloyd.federation.identity.parties import Client, Server

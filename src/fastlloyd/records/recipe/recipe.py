@@ -20,10 +20,9 @@ from typing import Any, Final
 import msgspec
 import tomli_w
 
-from fastlloyd.base.files import read_start, unreadable
+from fastlloyd.base.files import decoded, read_start, unreadable
 from fastlloyd.base.names import listing, nearest_name, shown
 from fastlloyd.base.problems import Faults
-from fastlloyd.base.texts import decoded
 from fastlloyd.errors import UNREADABLE_FILE, WRONG_FILE, DataError, PlanError
 from fastlloyd.records.recipe.checks import ORDER, UNUSABLE_RECIPE, faults_of
 from fastlloyd.records.recipe.feature import Feature, feature_of
