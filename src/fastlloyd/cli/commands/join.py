@@ -206,11 +206,9 @@ def _account(
     from fastlloyd.jobs.account import BudgetAccount
     from fastlloyd.jobs.data_files import files_of
 
-    named = requests.given_dataset(dataset, of_data)
-    account = BudgetAccount(named, ledger, by="join", files=files_of(data))
-    with faults.noted("purpose"):
-        account = account._replace(purpose=checked_purpose(purpose))
-    return account
+    named, files = requests.given_dataset(dataset, of_data), files_of(data)
+    given = faults.value("", lambda: checked_purpose(purpose), "purpose")
+    return BudgetAccount(named, ledger, by="join", files=files, purpose=given)
 
 
 def _carry_out(
