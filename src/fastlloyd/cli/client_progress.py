@@ -83,7 +83,11 @@ class ClientProgress:
             found.append(await call())
             return True
 
-        if not self.follow(kept, self.watch.stop, lambda: self.sight("before the run")):
+        def look() -> Sight:
+            return self.sight("before the run")
+
+        # a run that is refused after a short pass leaves no file of progress
+        if not self.follow(kept, self.watch.stop, look, keeps_last=False):
             raise network.stopped(as_json=self._as_json)
         return found[0]
 
@@ -92,6 +96,8 @@ class ClientProgress:
         run: Callable[[], Coroutine[Any, Any, T]],
         stop: Callable[[], None],
         look: Callable[[], Sight],
+        *,
+        keeps_last: bool = True,
     ) -> T | None:
         """Run the session to its end as `network.drive` does, and show the progress of each pass.
 
@@ -99,7 +105,7 @@ class ClientProgress:
         """
         found: T | None = None
         with suppress(Stopped):
-            found = network.drive(run, stop, look, self.live, self._far)
+            found = network.drive(run, stop, look, self.live, self._far, keeps_last=keeps_last)
         if found is None:
             self.live.end(STOPPED)
         return found

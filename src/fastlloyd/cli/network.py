@@ -211,6 +211,8 @@ def drive(
     look: Callable[[], Sight],
     live: LiveFile,
     more: Callable[[], str] = str,
+    *,
+    keeps_last: bool = True,
 ) -> T:
     """Run a session until it ends, and show its progress.
 
@@ -222,6 +224,7 @@ def drive(
     look : function that returns the current view of the run.
     live : file of progress.
     more : function that returns a phrase for the owner of the records alone, or "".
+    keeps_last : whether the last step is written to the file of progress, however short it was.
     """
 
     def seen() -> Sight:
@@ -232,7 +235,8 @@ def drive(
         showing = asyncio.create_task(_show(seen, more))
         try:
             found = await run()
-            seen()  # the last step, which may have been short
+            if keeps_last:
+                seen()  # the last step, which may have been short
             return found
         finally:
             showing.cancel()
