@@ -81,6 +81,7 @@ def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeat
         "FASTLLOYD_DEBUG",
         "FASTLLOYD_LEDGER",
         "FASTLLOYD_PASSPHRASE_FILE",
+        "FASTLLOYD_REQUIRE_DATASET",
     }
     for command in (join_command, serve_command):
         assert not [
