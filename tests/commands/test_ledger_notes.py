@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -113,7 +114,7 @@ def test_commands_of_the_ledger_show_date_command_and_purpose(fastlloyd: Command
     assert (first["command"], first["purpose"]) == ("fit", "[bold]for the board[/bold]")
     assert (second["command"], second["purpose"]) == ("simulate", None)
     assert first["files"]["path"] == str(data().absolute())
-    assert first["date"].endswith("Z") or "+00:00" in first["date"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", first["date"])
 
 
 @pytest.mark.parametrize("purpose", ["", "  ", "x" * 201, "two\nlines", "\x1b[31mred", "a\u202eb"])
