@@ -3,6 +3,7 @@
 import math
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 import typer
 
@@ -175,6 +176,20 @@ def given_account(options: LedgerOptions, by: str, data: str) -> BudgetAccount |
                 field=name,
             )
     return None
+
+
+def noted_account(
+    dataset: str,
+    of_data: LedgerOptions,
+    ledger: Path | None,
+    data: str,
+    purpose: str | None,
+    faults: Faults,
+) -> BudgetAccount:
+    """Return the account of a client's data set. A fault of the purpose is noted in `faults`."""
+    named, files = given_dataset(dataset, of_data), files_of(data)
+    given = faults.value("", lambda: checked_purpose(purpose), "purpose")
+    return BudgetAccount(named, ledger, by="join", files=files, purpose=given)
 
 
 def given_dataset(name: str, options: LedgerOptions) -> DataSet:

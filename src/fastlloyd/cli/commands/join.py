@@ -45,7 +45,6 @@ from fastlloyd.errors import DataError, EngineError, OutputError, StateError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fastlloyd.base.problems import Faults
     from fastlloyd.cli.client_progress import ClientProgress
     from fastlloyd.cli.hosting import Hosting, ServerProcess
     from fastlloyd.cli.results import Destination
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
     from fastlloyd.federation.runs import DurableClient
     from fastlloyd.federation.store import Store
     from fastlloyd.federation.transport.grpc.outbox import Meter
-    from fastlloyd.jobs.account import BudgetAccount
     from fastlloyd.jobs.client import Endpoint, PreparedClient
     from fastlloyd.reports.run_result import RunResult
 
@@ -141,7 +139,7 @@ def join(
     any time.
     """
     from fastlloyd.base.problems import Faults
-    from fastlloyd.cli import digests, network, readiness, recipes, results
+    from fastlloyd.cli import digests, network, readiness, recipes, requests, results
     from fastlloyd.cli.hosting import Hosting
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.jobs.client import ClientRequest
@@ -160,7 +158,7 @@ def join(
     with faults.noted():
         hosting.check()
     of_data = LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are)
-    account = _account(dataset, of_data, ledger, data, purpose, faults)
+    account = requests.noted_account(dataset, of_data, ledger, data, purpose, faults)
     page = faults.value(None, lambda: None if metrics is None else address_of(metrics), "metrics")
     note_conflicts(agreed, server, host, output, faults, is_rehearsal=dry_run)
     place, own = results.NOWHERE, None
@@ -190,25 +188,6 @@ def join(
     ended = _carry_out(prepared, identity, hosting, server, output, place, metrics=page)
     if ended is not None:
         raise ended
-
-
-def _account(
-    dataset: str,
-    of_data: LedgerOptions,
-    ledger: Path | None,
-    data: str,
-    purpose: str | None,
-    faults: "Faults",
-) -> "BudgetAccount":
-    """Return the account that the run is charged to. A fault of the purpose is noted."""
-    from fastlloyd.cli import requests
-    from fastlloyd.federation.store.noted import checked_purpose
-    from fastlloyd.jobs.account import BudgetAccount
-    from fastlloyd.jobs.data_files import files_of
-
-    named, files = requests.given_dataset(dataset, of_data), files_of(data)
-    given = faults.value("", lambda: checked_purpose(purpose), "purpose")
-    return BudgetAccount(named, ledger, by="join", files=files, purpose=given)
 
 
 def _carry_out(
