@@ -79,6 +79,7 @@ def test_a_file_becomes_groups_and_labels_and_epsilon_is_counted_once(
     page = visit.page
     to_confirm(visit, app, tmp_path)
     folder = Path(page.input_value("#out"))
+    page.fill("#purpose", "groups of the ward")
     page.click("button:has-text('Spend epsilon 1 and start')")
     page.wait_for_selector("h1")
     visit.shot("6-run")
@@ -111,6 +112,7 @@ def test_a_file_becomes_groups_and_labels_and_epsilon_is_counted_once(
     visit.complaints.clear()  # the browser says what it blocked
     page.goto(app.address + "ledger")
     visit.shot("10-ledger")
+    assert page.is_visible("text=groups of the ward")
     runs = HoldersLedger(tmp_path / "ledger.store").history().runs
     assert len(runs) == 1
     assert not (tmp_path / "ledger.store").is_symlink()

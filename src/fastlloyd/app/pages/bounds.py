@@ -50,7 +50,7 @@ _GAPS = (
     ("refuse", "refuses the whole file"),
     ("middle", "takes the bounds' middle"),
     ("drop", "leaves the record out"),
-    (_NUMBER, "counts as the number below"),
+    (_NUMBER, "counts as this number:"),
 )
 _NOT_FOR = {CellKind.TEXT: ("middle", _NUMBER), CellKind.DATE: (_NUMBER,)}
 _UNANSWERED = (("", "choose ..."), *_GAPS[::-1])
@@ -164,7 +164,7 @@ def _column(at: int, each: ColumnLook, given: Given, faults: tuple[FieldFault, .
     inner = _texts(at, given, faults) if is_text else _ends(at, each, given, faults)
     more = list[Markup]()
     if each.kind in NUMBERS:
-        scales = ("", "difference"), ("log", "ratio (lab values that vary by factors)")
+        scales = ("", "difference"), ("log", "ratio (many lab values)")
         value = given.get(f"scale{at}", "")
         more.append(
             select_field(f"scale{at}", "Compare values by their ...", scales, value, faults)
@@ -330,7 +330,7 @@ def _of_gaps(at: int, each: ColumnLook, given: Given, faults: list[FieldFault]) 
         return {"missing": value}
     if text:
         said = (
-            f"Choose 'counts as the number below' for empty cells of {each.name}, or leave this"
+            f"Choose 'counts as this number' for empty cells of {each.name}, or leave this"
             " number empty."
         )
         faults.append(FieldFault(f"gap{at}", said))

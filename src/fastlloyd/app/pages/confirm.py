@@ -111,7 +111,8 @@ async def _page(
                 "Folder for the result",
                 given["out"],
                 faults,
-                hint="A new folder. Everything in it may be shared, as its privacy page says.",
+                hint="A new folder. Missing folders above it are made, too. Everything in it may be"
+                " shared, as its privacy page says.",
             ),
             text_field(
                 "purpose",

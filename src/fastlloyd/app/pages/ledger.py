@@ -22,6 +22,7 @@ from fastlloyd.federation.store.events import Reservation
 from fastlloyd.reports.accounts import down, meaning
 
 _YEARS = 5
+_PURPOSES = 10
 _WRONG = {
     "epsilon": "Write a number above 0, such as 3.",
     "delta": "Write a number above 0 and below 1, such as 1e-6.",
@@ -43,7 +44,7 @@ async def _page(
         h(
             "section",
             h("h2", f"{one.dataset}, for {one.asked}"),
-            h("ul", [h("li", as_sentence(text)) for text in meaning(one)]),
+            h("ul", [h("li", as_sentence(text)) for text in [*meaning(one), *_purposes(one)]]),
         )
         for one in listed
     ]
@@ -169,6 +170,13 @@ def _read(site: Site) -> tuple[list[Account], list[tuple[int, int]]]:
             year = datetime.fromtimestamp(at, UTC).year
             years[year] = years.get(year, 0) + 1
     return accounts(contents.history), sorted(years.items(), reverse=True)
+
+
+def _purposes(one: Account) -> list[str]:
+    """Return a list with a sentence about the purposes of the latest runs, if any are noted."""
+    noted = [run.noted.purpose for run in one.runs if run.noted is not None]
+    purposes = [purpose for purpose in noted if purpose][-_PURPOSES:]
+    return [f"purposes of the latest runs: {'; '.join(purposes)}"] if purposes else []
 
 
 def _row(one: Account) -> Markup:

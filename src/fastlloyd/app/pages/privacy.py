@@ -45,6 +45,7 @@ from fastlloyd.mechanisms.uncertainty import Verdict
 from fastlloyd.reports.accounts import down
 
 _MOST = 1000
+_SHOWN = 8  # features in a row of the table
 _SAYS = {
     Verdict.CLEAR: "noise hardly matters",
     Verdict.BLURRED: "noise blurs the picture",
@@ -187,8 +188,10 @@ def _choices(
         h(
             "p",
             "Each row is a choice of epsilon. Further down the picture is sharper, and more can be"
-            " known about one person. The rows are computed from the numbers that you gave; the"
-            " file is not read. They are about noise, not about whether the groups are real.",
+            f" known about one {who}. The rows are computed from the numbers that you gave; the"
+            " file is not read. They are about noise, not about whether the groups are real. How"
+            " far off a centre may be is half the length of its bar, as the median of simulated"
+            " runs: of smaller groups it is more.",
         ),
         fault_at("epsilon", faults),
         ends,
@@ -247,16 +250,16 @@ def _row(
         h("th", choice, scope="row"),
         h("td", odds, data_name="right guesses"),
         h("td", said, " ", mark, data_name="noise"),
-        h("td", off[:3], _more(off), data_name="off by"),
+        h("td", off[:_SHOWN], _more(off), data_name="off by"),
         h("td", left, data_name="left"),
         class_="dull" if rung.refusal or is_dull else None,
     )
 
 
 def _more(off: list[Markup]) -> Markup | None:
-    if len(off) <= 3:
+    if len(off) <= _SHOWN:
         return None
-    return h("details", h("summary", f"{len(off) - 3} more"), off[3:])
+    return h("details", h("summary", f"{len(off) - _SHOWN} more"), off[_SHOWN:])
 
 
 def _left(rung: Rung) -> str:
