@@ -183,9 +183,10 @@ def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> l
     client, dealer = last.client, last.dealer
     note = (
         f"The bytes are for the messages alone, with a ring of {last.ring_bits} bits and client"
-        f" names such as client-{federation.n_clients}. The first client deals keys to all others,"
-        f" so its traffic differs from theirs: by {dealer.sent - client.sent:+} bytes sent and"
-        f" {dealer.received - client.received:+} bytes received."
+        f" names such as client-{federation.n_clients}. The first client hands out keys,"
+        f" so its traffic differs from that of the others: {dealer.sent - client.sent:+,} bytes"
+        f' sent, {dealer.received - client.received:+,} received. "In all" includes keys and'
+        " parameters."
     )
     if last.ring_bits == 32 or all(
         outlook.required_bits is None or outlook.required_bits > 32 for outlook in outlooks

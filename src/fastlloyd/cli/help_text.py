@@ -69,7 +69,7 @@ NEEDED: Final[Mapping[str, frozenset[str]]] = {
     "fit": frozenset({"--bounds", "--n-records"}),
     "simulate": frozenset({"--bounds", "--n-records"}),
     "bounds estimate": frozenset({"--range", "--n-records"}),
-    "plan new": frozenset({"--bounds", "--n-clusters", "--member", "--server", "--address"}),
+    "plan new": frozenset({"--member", "--server", "--address"}),
     "join": frozenset({"--out"}),
 }
 """Options that a run needs, but whose absence the command notices only later. The key is the name
@@ -81,7 +81,7 @@ USUAL: Final = frozenset(
         *("--columns", "--recipe", "--missing", "--outside", "--epsilon", "--epsilons"),
         *("--unit-column", "--unit", "--dataset", "--purpose", "--new-dataset", "--clients"),
         *("--max-dropouts", "--host", "--client", "--simulation", "--study", "--dry-run"),
-        *("--out", "--no-out", "--force", "--json", "--help"),
+        *("--bounds", "--n-clusters", "--out", "--no-out", "--force", "--json", "--help"),
     }
 )
 """Options of most runs, except those that a command needs."""

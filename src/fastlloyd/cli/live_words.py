@@ -49,7 +49,7 @@ def gives_up_in(timeout: float | None) -> str:
 
     A client waits longer for the server than the server waits for the other clients.
     """
-    return "" if timeout is None else f", this client gives up in {clock(timeout)}"
+    return "" if timeout is None else f", this client waits at most {clock(timeout)}"
 
 
 def _awaited(names: Sequence[str], connected: Container[str]) -> str:

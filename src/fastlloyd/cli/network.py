@@ -427,9 +427,9 @@ def say_traffic(plan: Plan, name: str, moved: "Meter | None", *, as_json: bool =
         return
     whole = traffic(plan, name)
     say_last(
-        f"This process sent {moved.sent} bytes and received {moved.received}. In a whole"
-        f" run of this plan, this client sends {whole.sent} bytes and receives {whole.received}"
-        " bytes of messages. Frames around the messages, and repeated messages, come on top.",
+        f"This process sent {moved.sent} bytes and received {moved.received}. The messages of a"
+        f" whole run are {whole.sent} bytes sent and {whole.received} received, without frames and"
+        " repeated messages.",
         as_json=as_json,
     )
 

@@ -93,6 +93,8 @@ class ClientRequest:
         m = self.plan.mechanism
         with faults.noted("unit_column"):
             check_unit_column(self.plan, self.unit_column)
+        if m.persons is not None and self.unit_column is None and m.domain.recipe is not None:
+            faults.check()  # other faults of the records would only follow from this one
         outside = faults.value(Outside.CLIP, lambda: choose(Outside, self.outside, "outside"))
         with faults.noted("store"):
             check_store_exists(self.plan, self.member.name, self.store)
@@ -158,6 +160,7 @@ def check_unit_column(plan: Plan, column: str | None) -> None:
         raise PlanError(
             f"the plan protects {m.unit.many}, not single rows; name the column of ids in your"
             " records with --unit-column"
+            + (", or pass --recipe with your file of [here]" if m.domain.recipe else "")
         )
     if m.persons is None and column is not None:
         raise PlanError(

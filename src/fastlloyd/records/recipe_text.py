@@ -34,7 +34,8 @@ epsilon = 1.0
 """
 _RECORDS = """\
 # unit = "person"           # protect all rows of a person together, by the ids in unit_column
-n_records = "NUMBER"        # a public round number that is surely not exceeded
+n_records = "NUMBER"        # a public round number that is surely not exceeded. Of several
+                            # organisations: at least the sum of their caps
 
 [clustering]
 n_clusters = "NUMBER"
@@ -43,7 +44,8 @@ _PERSONS = """\
 unit = "person"             # a person's rows together; to protect single rows remove this line,
                             # unit_name, unit_column and the lines per_person
 unit_name = "person"        # such as patient
-n_records = "NUMBER"        # a public round number of persons that is surely not exceeded
+n_records = "NUMBER"        # a public round number of persons that is surely not exceeded. Of
+                            # several organisations: at least the sum of their caps
 
 [clustering]
 n_clusters = "NUMBER"

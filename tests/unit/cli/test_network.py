@@ -131,8 +131,8 @@ def test_what_a_step_may_still_take_is_said_in_minutes_and_from_an_hour_on_in_ho
 def test_a_client_says_when_it_gives_up_which_is_not_when_the_step_is_over() -> None:
     assert [live_words.gives_up_in(each) for each in (None, 59.2, 176_390)] == [
         "",
-        ", this client gives up in 0:59",
-        ", this client gives up in 48:59:50",
+        ", this client waits at most 0:59",
+        ", this client waits at most 48:59:50",
     ]
 
 

@@ -98,7 +98,7 @@ def test_everyone_has_a_line_to_sign_on() -> None:
 def test_no_item_of_the_page_has_two_dashes() -> None:
     assert not [line for line in page(plan()).splitlines() if line.startswith("- -")]
     assert re.search(
-        r"\n\nSuppose that the parties [^-]+, at\s+delta\s+=\s+[0-9e.-]+:\n- the server,",
+        r"\n\nSuppose that the parties [^-]+, at\s+delta\s+=\s+[0-9e.-]+:\n- the server and",
         page(plan()),
     )
 

@@ -104,7 +104,12 @@ MaxClients = Annotated[
         metavar="C",
     ),
 ]
-RunId = Annotated[str, typer.Option(help="Id of the run, as its plan shows it.", metavar="HEX")]
+RunId = Annotated[
+    str,
+    typer.Option(
+        help="Id of the run, as its plan and `fastlloyd status STORE` show it.", metavar="HEX"
+    ),
+]
 Epsilon = Annotated[
     float,
     typer.Option(

@@ -156,8 +156,8 @@ def new(
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
-    """Make a plan. It needs --recipe, or --features with --bounds. A plan of kind bounds needs
-    --range instead of --bounds. No records are read.
+    """Make a plan. It needs --recipe, or --features, --bounds and --n-clusters. A plan of
+    kind bounds needs --range instead of --bounds. No records are read.
     """
     from msgspec import structs
 

@@ -59,6 +59,14 @@ def why_not(address: str) -> str:
     return next((reason for reason in reasons if reason), _NOW_FREE)
 
 
+def check_free(address: str) -> None:
+    """Raise RuntimeError if another program listens at one of the addresses that HOST:PORT names.
+    gRPC would listen at the others alone, and clients would reach the other program.
+    """
+    if why_not(address) == _IN_USE:
+        raise RuntimeError(_IN_USE)
+
+
 def _reason(family: int, place: tuple[object, ...]) -> str:
     try:
         with socket.socket(family, socket.SOCK_STREAM) as listening:

@@ -150,6 +150,7 @@ class GrpcServer:
             )
         credentials = tls.server_credentials(self._identity, self._trusted, self._arrivals.came)
         try:
+            await asyncio.to_thread(listening.check_free, self._address)
             self.port = self._grpc.add_secure_port(self._address, credentials)
         except RuntimeError:
             await self._grpc.stop(None)

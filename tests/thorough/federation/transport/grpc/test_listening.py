@@ -47,3 +47,15 @@ def test_a_right_that_is_missing_is_told_from_what_else_the_system_refuses(
 
     monkeypatch.setattr(socket, "socket", Refusing)
     assert said in listening.why_not("127.0.0.1:443")
+
+
+def test_a_port_that_another_has_in_one_address_family_is_refused() -> None:
+    """gRPC would listen in the other family, and clients would reach the other program."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        for host in ("localhost", "[::]"):
+            with pytest.raises(RuntimeError, match="another program"):
+                listening.check_free(f"{host}:{port}")
+    listening.check_free(f"127.0.0.1:{port}")
