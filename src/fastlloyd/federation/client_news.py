@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
-from fastlloyd.errors import StateError
+from fastlloyd.errors import OldStoreError, StateError
 from fastlloyd.federation.store.durable import Store
 from fastlloyd.federation.store.events import (
     Event,
@@ -37,7 +37,7 @@ def own_run_id(run_id: bytes, identity: bytes) -> bytes:
 def taken_up(ledger: Store, client: Store) -> list[Event]:
     """Return the events to add to a ledger, so that it knows everything in a client's store.
 
-    Raises StateError if the store is an old copy. If this copy contains runs and charges that the
+    Raises OldStoreError if the store is an old copy. If this copy contains runs and charges that the
     ledger lacks, they are added to the ledger before the error.
     """
     try:
@@ -53,7 +53,7 @@ def news(ledger: History, client: Store) -> list[Event]:
     """Return the events to add to a ledger, so that it knows everything in a client's store.
     Nothing is written.
 
-    Raises StateError if the store is an old copy.
+    Raises OldStoreError if the store is an old copy.
     """
     runs = _news_of_runs(ledger, client.history, client.identity)
     return [*runs, *_position_seen(ledger, client)]
@@ -94,14 +94,14 @@ def _position_seen(ledger: History, client: Store) -> Iterator[Event]:
     """Yield an event with the position of the client's store, if this position is new to the
     ledger.
 
-    Raises StateError if the ledger remembers a longer store, or other events in it.
+    Raises OldStoreError if the ledger remembers a longer store, or other events in it.
     """
     name, now = client.identity.hex(), client.position
     known = ledger.peers.get(name)
     if known is not None and (
         known.length > now.length or client.head_at(known.length) != known.head
     ):
-        raise StateError(
+        raise OldStoreError(
             f"{client.path} is an old copy, or was made again: it has {n_events(now.length)}, and"
             f" does not begin with the {n_events(known.length)} that the ledger has seen; {WAY_OUT}"
         )
