@@ -37,8 +37,8 @@ def own_run_id(run_id: bytes, identity: bytes) -> bytes:
 def taken_up(ledger: Store, client: Store) -> list[Event]:
     """Return the events to add to a ledger, so that it knows everything in a client's store.
 
-    Raises OldStoreError if the store is an old copy. If this copy contains runs and charges that the
-    ledger lacks, they are added to the ledger before the error.
+    Raises OldStoreError if the store is an old copy. Runs and charges of this copy that the ledger
+    lacks are added to the ledger before the error.
     """
     try:
         return news(ledger.history, client)
