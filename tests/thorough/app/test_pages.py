@@ -476,9 +476,9 @@ def test_a_limit_is_set_before_the_first_run_and_by_no_look_at_the_page(guest: G
     guest.get("/ledger")
     ledger = HoldersLedger(guest.site.ledger or Path())
     assert not ledger.is_there()
-    page = guest.post("/ledger", dataset="ward-7", epsilon="0", delta="1,5")
+    page = guest.post("/ledger", dataset="ward-7", epsilon="0", delta="1,500")
     assert page.faults.keys() == {"is_new", "epsilon", "delta"}
-    given = {"dataset": "ward-7", "is_new": "yes", "epsilon": "1.5", "delta": "1e-6"}
+    given = {"dataset": "ward-7", "is_new": "yes", "epsilon": "1,5", "delta": "1e-6"}
     page = guest.post("/ledger", **given, unit="patients of mine")
     assert len(page.summed_up) == 1
     assert "is set" in guest.post("/ledger", **given).text

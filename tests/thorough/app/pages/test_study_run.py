@@ -190,6 +190,31 @@ def test_no_page_changes_anything_by_being_looked_at(guest: Guest, site: Site) -
     assert not (site.folder / "a.store").exists()
 
 
+def test_back_keeps_what_was_typed_in_a_study_and_the_rehearsal_stays(
+    guest: Guest, site: Site
+) -> None:
+    at, page = rehearsed(guest, site)
+    mine = str(site.folder / "mine")
+    page = guest.answer(at, "start", **shown(page) | {"out": mine, "go": "back"})
+    assert "Your records for this study" in page.text
+    page = guest.get(f"{at}/rehearsal")
+    assert "Take part?" in page.text
+    assert shown(page)["out"] == mine
+    page = guest.answer(at, "columns", words="gone", go="back")
+    assert "Who approves it?" in page.text
+    assert 'value="gone"' in guest.get(f"{at}/records").text
+    assert guest.get(f"{at}/rehearsal").headers["location"].endswith("/records")
+    page = guest.answer(at, "approval", by="somebody", on="yesterday", document="", go="back")
+    assert "In plain words" in page.text
+    assert 'value="yesterday"' in guest.get(f"{at}/approval").text
+    page = guest.answer(at, "plan", dataset="of mine", go="back")
+    assert "Which study?" in page.text
+    assert 'value="of mine"' in guest.get(f"{at}/plan").text
+    page = guest.answer(at, "plan-folder", chosen=str(site.folder / "plan.toml"), digest="0a1b")
+    assert 'value="0a1b"' in page.text
+    assert guest.site.runs.names() == []
+
+
 def test_a_step_is_reached_after_those_before_it(guest: Guest, site: Site) -> None:
     at = identified(guest, site)
     for step in ("plan", "approval", "agreement", "records", "rehearsal"):
