@@ -231,7 +231,7 @@ def test_the_page_says_what_the_ledger_would_refuse(guest: Guest, site: Site) ->
     with ledger.opened() as store:
         store.append([LimitSet(dataset="patients-a", epsilon=0.5, delta=1e-5)])
     at = invited(guest, site)
-    assert "above the limit" in guest.get(f"{at}/plan").text
+    assert "will refuse the plan" in guest.get(f"{at}/plan").text
     page = guest.answer(at, "plan", dataset="patients-a")
     assert "Your ledger would refuse this" in page.faults["dataset"]
     page = guest.answer(at, "plan", dataset="patients")
