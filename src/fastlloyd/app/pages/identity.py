@@ -19,6 +19,7 @@ from fastlloyd.base.markup import Child, Markup
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.errors import DataError, FastLloydError, StateError
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.store.files import IDENTITY_SUFFIX
 
 NEW: str = "new-identity"
 _SECONDS = 120
@@ -53,7 +54,7 @@ async def _page(
             bill = _bill(have, await beside(public_of, have))
         except FastLloydError as error:
             faults = (FieldFault("key", sentence_of(error)),)
-    known = list(dict.fromkeys(each["key"] for _, each in site.studies.recent() if "key" in each))
+    known = await beside(_known, site)
     forms = [_choose(name, known, given, faults), _make(site, name, given, faults)]
     if not known:
         forms.reverse()
@@ -80,6 +81,15 @@ async def _page(
         faults=faults,
         steps=steps(name, answers, "identity", STUDY),
     )
+
+
+def _known(site: Site) -> list[str]:
+    """Return the paths of identities to offer: those of recent studies, and those in the folder in
+    which the app proposes to make one.
+    """
+    used = [each["key"] for _, each in site.studies.recent() if "key" in each]
+    there = sorted(map(str, site.results.glob(f"*{IDENTITY_SUFFIX}")))
+    return list(dict.fromkeys([*used, *there]))
 
 
 def _bill(key: str, public: PublicIdentity) -> Markup:
