@@ -86,12 +86,6 @@ async def _page(
     files = msgspec.convert(answers["files"], DataFiles)
     is_same = await beside(files_of, answers["path"]) == files
     who, epsilon = unit_of(answers), f"{answers['epsilon']:g}"
-    changed = h(
-        "p",
-        h("b", "The file has changed since you chose it. "),
-        "Go back to the first step and look at it again.",
-        class_="warn",
-    )
     bill = h(
         "dl",
         [[h("dt", term), h("dd", said)] for term, said in await beside(_bill, answers, who, files)],
@@ -99,7 +93,7 @@ async def _page(
     )
     return page(
         "Check and start",
-        None if is_same else changed,
+        None if is_same else _changed(),
         bill,
         [h("p", said, class_="warn") for said in cautions(answers["k"], answers["epsilon"], who)],
         form(
@@ -134,6 +128,11 @@ async def _page(
         faults=faults,
         steps=steps(name, answers, "confirm"),
     )
+
+
+def _changed() -> Markup:
+    said = "Go back to the first step and look at it again."
+    return h("p", h("b", "The file has changed since you chose it. "), said, class_="warn")
 
 
 def _elsewhere(answers: Answers) -> Markup:
