@@ -7,9 +7,9 @@ import msgspec
 
 from fastlloyd.base.files import read_start, unreadable
 from fastlloyd.base.sealed_toml import from_toml, load_text
-from fastlloyd.errors import UNREADABLE_FILE, IdentityError, PlanError, StateError
+from fastlloyd.errors import UNREADABLE_FILE, PlanError, StateError
 from fastlloyd.federation.audit import MAX_BYTES, Audit, audit_file, read_audit
-from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity, of_identity
 from fastlloyd.federation.positions import KnownStore, Positions
 from fastlloyd.federation.store.durable import read
 from fastlloyd.federation.store.events import seconds_now
@@ -49,7 +49,7 @@ def verified(path: Path, public: Path, positions: Path | None = None) -> tuple[A
     try:
         owner = from_toml(load_text(public), PublicIdentity, str(public))
     except PlanError as error:
-        raise IdentityError(str(error)) from None
+        raise of_identity(error) from None
     known = [] if positions is None else _known(positions, owner)
     try:
         audit = read_audit(content, bytes.fromhex(owner.signing_key), f"{owner.name!r}")

@@ -138,7 +138,7 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         try:
             public = from_toml(text, cls, source)
         except PlanError as error:
-            raise IdentityError(str(error)) from None
+            raise of_identity(error) from None
         public.check_valid(now)
         return public
 
@@ -151,7 +151,7 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         try:
             text = load_text(path)
         except PlanError as error:
-            raise IdentityError(str(error)) from None
+            raise of_identity(error) from None
         return cls.from_toml(text, str(path), now)
 
 
@@ -369,6 +369,13 @@ def _stored(path: Path) -> _Stored:
         if sentence := changed_on_its_way(text, path):
             raise IdentityError(sentence) from None
         raise _damaged(path) from None
+
+
+def of_identity(error: PlanError) -> IdentityError:
+    """Return the error about a file of an identity for an error about its text, with the code of
+    the text's fault.
+    """
+    return IdentityError(str(error), code=None if error.code == PlanError.kind else error.code)
 
 
 def check_passphrase(passphrase: str) -> str:

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from fastlloyd.errors import IdentityError, OutputError
+from fastlloyd.errors import CHANGED_FILE, WRONG_FILE, IdentityError, OutputError
 from fastlloyd.federation.identity.certificates import parse_certificate
 from fastlloyd.federation.identity.identity import (
     MAX_DAYS,
@@ -428,8 +428,9 @@ def test_a_public_file_changed_by_accident_is_refused() -> None:
     start = text.index("name =")
     for position in (i for i in range(start, len(text), 5) if text[i] not in ' \n"'):
         other = "1" if text[position] == "0" else "0"
-        with pytest.raises(IdentityError, match=r"^a was changed|get the original"):
+        with pytest.raises(IdentityError, match=r"^a was changed|get the original") as refused:
             PublicIdentity.from_toml(text[:position] + other + text[position + 1 :], "a")
+        assert refused.value.code in (CHANGED_FILE, WRONG_FILE)
 
 
 def test_an_expired_public_file_is_refused(tmp_path: Path) -> None:
